@@ -1,0 +1,252 @@
+//! The config model: what a `tidegate.toml` says, parsed and valid.
+//!
+//! Everything here is plain data with its defaults filled in. A value of these types has passed every check
+//! that can be made without knowing the call: the engine takes it as it is.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::dimension::Dimension;
+use crate::priority::Priority;
+use crate::rate::{Algorithm, Rate};
+
+/// A whole `tidegate.toml`.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Config {
+    /// Where the sidecar listens.
+    pub listen: String,
+    /// Where state is kept.
+    pub state: StateConfig,
+    /// Limits over all calls.
+    pub global: Limits,
+    /// The services, by name.
+    pub services: BTreeMap<String, ServiceConfig>,
+    /// Loop types, by name.
+    pub loop_types: BTreeMap<String, LoopTypeConfig>,
+    /// What each single loop may spend.
+    pub loops: Limits,
+    /// When to raise an alert, and where to send it.
+    pub alerts: AlertsConfig,
+}
+
+/// Where state is kept.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct StateConfig {
+    /// The folder of the state file.
+    pub path: Option<String>,
+    /// A Redis or Valkey URL for a fleet.
+    pub redis: Option<String>,
+}
+
+/// The limits of one level (global, a service, an endpoint, a model, a loop type, a loop).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Limits {
+    /// Rate limits; several on one dimension all hold.
+    pub rates: Vec<RateLimit>,
+    /// Calls in flight.
+    pub concurrency: Option<u64>,
+    /// Calls in flight while backing off.
+    pub throttled_concurrency: Option<u64>,
+    /// Bytes in flight.
+    pub byte_budget: Option<u64>,
+    /// Shares kept for a priority and above, for every limit of this level.
+    pub reserve: Reserve,
+}
+
+/// One rate limit as written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RateLimit {
+    /// What it counts.
+    pub dimension: Dimension,
+    /// N per W.
+    pub rate: Rate,
+    /// How it counts, if that was written: a plain rate leaves it to the preset or the default.
+    pub algorithm: Option<Algorithm>,
+    /// How much may go at once, if that was written.
+    pub burst: Option<u64>,
+    /// For calendar windows: the IANA time zone whose day, hour or month bounds the window.
+    pub calendar: Option<String>,
+    /// Shares kept for a priority and above, for this limit; overrides the level's.
+    pub reserve: Option<Reserve>,
+}
+
+/// The share of a limit that is kept for a priority and all above it, by `Priority as usize`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Reserve {
+    /// `share[p]` is kept for `p` and above. Finite, not negative; the sum is below 1.
+    pub share: [f64; 4],
+}
+
+impl Reserve {
+    /// The share that a call of this priority must leave alone: all that is kept for higher ones.
+    #[must_use]
+    pub fn withheld_from(&self, priority: Priority) -> f64 {
+        self.share[priority as usize + 1..].iter().sum()
+    }
+}
+
+/// What a reservation above the actual cost does when the call settles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SettleRule {
+    /// The difference returns to where it came from.
+    #[default]
+    Refund,
+    /// The upstream keeps its own estimate: only its headers give back.
+    Keep,
+}
+
+/// Whether a service's limits hold calls back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// They do.
+    #[default]
+    Enforce,
+    /// They decide and count, and hold nothing back.
+    Observe,
+}
+
+/// What upstream headers may do to limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Headers {
+    /// Lower configured limits, move a preset's both ways.
+    #[default]
+    Follow,
+    /// Lift configured limits too.
+    Authoritative,
+    /// Nothing.
+    Ignore,
+}
+
+/// One service.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct ServiceConfig {
+    /// The preset it starts from, by name.
+    pub preset: Option<String>,
+    /// The base URL that calls are forwarded to.
+    pub upstream: Option<String>,
+    /// The environment variable that holds the API key to inject.
+    pub api_key_env: Option<String>,
+    /// Limits over all calls of the service.
+    pub limits: Limits,
+    /// Limits by endpoint pattern (`POST /v1/embeddings`, `* /v1/files/*`).
+    pub endpoints: BTreeMap<String, Limits>,
+    /// Limits by model pattern (`gpt-4o*`).
+    pub models: BTreeMap<String, Limits>,
+    /// Whether each API key has its own instance of the service's limits.
+    pub per_key: bool,
+    /// Whether limits hold calls back.
+    pub mode: Mode,
+    /// What upstream headers may do.
+    pub headers: Headers,
+    /// What a reservation above the actual cost does.
+    pub settle: SettleRule,
+    /// Retry rules; what is not written is left to the preset or the user of the library.
+    pub retry: RetryConfig,
+    /// Circuit breaker; absent means none.
+    pub breaker: Option<BreakerConfig>,
+    /// Queueing rules.
+    pub queue: QueueConfig,
+}
+
+/// Retry rules as written.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct RetryConfig {
+    /// How often a call is tried again.
+    pub max_retries: Option<u32>,
+    /// The first delay.
+    pub initial: Option<Duration>,
+    /// The longest delay.
+    pub max: Option<Duration>,
+    /// Random spread, as a share of the delay.
+    pub jitter: Option<f64>,
+    /// Retries allowed, as a share of all calls.
+    pub budget: Option<f64>,
+}
+
+/// Circuit breaker rules.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct BreakerConfig {
+    /// Consecutive failures that open it.
+    pub failures: u32,
+    /// How long it stays open at first.
+    pub open_for: Duration,
+}
+
+impl Default for BreakerConfig {
+    fn default() -> Self {
+        BreakerConfig { failures: 5, open_for: Duration::from_secs(30) }
+    }
+}
+
+/// Queueing rules of a service.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct QueueConfig {
+    /// How long a call may wait, if that was written.
+    pub timeout: Option<Duration>,
+    /// How many calls may wait.
+    pub max_waiting: usize,
+    /// Waiting this long raises a call's rank by one level.
+    pub aging: Duration,
+    /// The share of a limit's units that may go by age alone past a higher priority.
+    pub aging_share: f64,
+}
+
+impl Default for QueueConfig {
+    fn default() -> Self {
+        QueueConfig { timeout: None, max_waiting: 10_000, aging: Duration::from_secs(30), aging_share: 0.1 }
+    }
+}
+
+/// One loop type.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct LoopTypeConfig {
+    /// Limits over all loops of the type.
+    pub limits: Limits,
+    /// The priority of its calls, where the call itself states none.
+    pub priority: Option<Priority>,
+    /// The weight of each of its loops in the fair share. Finite and above 0.
+    pub weight: f64,
+}
+
+impl Default for LoopTypeConfig {
+    fn default() -> Self {
+        LoopTypeConfig { limits: Limits::default(), priority: None, weight: 1.0 }
+    }
+}
+
+/// Alerts.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct AlertsConfig {
+    /// The used share of a limit at which "approaching" is raised.
+    pub approaching: f64,
+    /// Where alerts are posted.
+    pub webhook: Option<String>,
+}
+
+impl Default for AlertsConfig {
+    fn default() -> Self {
+        AlertsConfig { approaching: 0.8, webhook: None }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            listen: "127.0.0.1:8429".into(),
+            state: StateConfig::default(),
+            global: Limits::default(),
+            services: BTreeMap::new(),
+            loop_types: BTreeMap::new(),
+            loops: Limits::default(),
+            alerts: AlertsConfig::default(),
+        }
+    }
+}
