@@ -4,8 +4,24 @@
 //! task or draws a random number. Drivers (the async library, the simulator) call in, and are told when to
 //! call again.
 
+pub mod algorithm;
+pub mod allotment;
+pub mod call;
 pub mod config;
 pub mod dimension;
+pub mod engine;
+mod limit;
+mod pattern;
 pub mod priority;
 pub mod rate;
+pub mod refusal;
 pub mod time;
+mod tree;
+
+pub use call::{Call, Cost};
+pub use config::Config;
+pub use dimension::Dimension;
+pub use engine::{Admission, Engine, Grant, Ticket, Verdict};
+pub use priority::Priority;
+pub use refusal::{Reason, Refusal};
+pub use time::Nanos;

@@ -1,0 +1,237 @@
+//! The fixed window: N per window, aligned to an anchor or to the calendar.
+//!
+//! What was spent beyond N (debt of calls that settled higher than they reserved) is carried into the next
+//! window and paid first. A calendar window turns its next boundary into a monotonic time when it opens, so
+//! a clock step inside the window moves nothing.
+
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan, Unit, Zoned, ZonedRound};
+
+use crate::algorithm::UNBOUNDED;
+use crate::rate::Rate;
+use crate::time::{Nanos, whole_nanos};
+
+/// Where windows begin.
+#[derive(Clone, Debug)]
+pub enum Boundary {
+    /// Every W from this time on.
+    Anchor(Nanos),
+    /// At the turns of the calendar in a time zone. `offset` is the Unix time of [`Nanos::ZERO`].
+    Calendar {
+        /// Whose calendar.
+        zone: TimeZone,
+        /// Unix nanoseconds at the driver's origin.
+        offset: i128,
+    },
+}
+
+/// A fixed window.
+#[derive(Clone, Debug)]
+pub struct FixedWindow {
+    units: u64,
+    window: u64,
+    used: u64,
+    opened: Nanos,
+    closes: Nanos,
+    boundary: Box<Boundary>,
+}
+
+impl FixedWindow {
+    /// An untouched window that contains `now`.
+    #[must_use]
+    pub fn new(rate: Rate, boundary: Boundary, now: Nanos) -> FixedWindow {
+        let mut this = FixedWindow {
+            units: rate.units(),
+            window: whole_nanos(rate.window()),
+            used: 0,
+            opened: Nanos::ZERO,
+            closes: Nanos::ZERO,
+            boundary: Box::new(boundary),
+        };
+        this.open(now);
+        this
+    }
+
+    /// What one call may take at most.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.units
+    }
+
+    /// Whether `cost` may go now.
+    #[inline]
+    pub fn fits(&mut self, cost: u64, withheld: u64, now: Nanos) -> bool {
+        self.advance(now);
+        self.fits_after(self.used, cost, withheld)
+    }
+
+    /// When `cost` could go: in this window, or after as many as debt takes to pay.
+    #[must_use]
+    pub fn earliest(&self, cost: u64, withheld: u64) -> Nanos {
+        if cost.saturating_add(withheld) > self.units {
+            return Nanos::NEVER;
+        }
+        if self.fits_after(self.used, cost, withheld) {
+            return self.opened;
+        }
+        // One window pays N of what is over it; the first to leave room is found by division. With withheld
+        // units the last window must bring the carried debt down to what leaves `cost` free.
+        let room = self.units - cost - withheld;
+        let over = self.used.saturating_sub(room);
+        let windows = over.div_ceil(self.units);
+        self.boundary_after(windows)
+    }
+
+    /// The largest cost that fits now.
+    pub fn room(&mut self, withheld: u64, now: Nanos) -> u64 {
+        self.advance(now);
+        self.units.saturating_sub(withheld).saturating_sub(self.used)
+    }
+
+    /// How much may be taken now without moving a booking of `cost` at `at`.
+    pub fn spare(&mut self, now: Nanos, cost: u64, withheld: u64, at: Nanos) -> u64 {
+        self.advance(now);
+        let room = self.units.saturating_sub(withheld).saturating_sub(cost);
+        if at < self.closes {
+            return room.saturating_sub(self.used);
+        }
+        // Beyond this window only what would be carried over as debt could move it, and nobody may take
+        // more than fits: the rest of this window is free.
+        if self.used <= self.units { UNBOUNDED } else { 0 }
+    }
+
+    /// Spends `cost`.
+    #[inline]
+    pub fn take(&mut self, cost: u64, now: Nanos) {
+        self.advance(now);
+        self.used = self.used.saturating_add(cost);
+    }
+
+    /// Gives back what was taken in the window that is still open.
+    pub fn refund(&mut self, units: u64, taken: Nanos, now: Nanos) {
+        self.advance(now);
+        if taken >= self.opened {
+            self.used = self.used.saturating_sub(units);
+        }
+    }
+
+    /// Units spent in this window, carried debt included.
+    pub fn used(&mut self, now: Nanos) -> u64 {
+        self.advance(now);
+        self.used
+    }
+
+    /// When all is available again.
+    #[must_use]
+    pub fn full_at(&self) -> Nanos {
+        if self.used == 0 { self.opened } else { self.boundary_after(self.used.div_ceil(self.units)) }
+    }
+
+    /// When `units` in all have been let through.
+    pub fn flows_by(&mut self, units: u128, withheld: u64, now: Nanos) -> Nanos {
+        self.advance(now);
+        let per_window = u128::from(self.units.saturating_sub(withheld).max(1));
+        let windows = (u128::from(self.used) + units).saturating_sub(1) / per_window;
+        self.boundary_after(u64::try_from(windows).unwrap_or(u64::MAX)).max(now)
+    }
+
+    /// Changes the number of units; the window and what is spent in it stay.
+    pub fn change(&mut self, units: u64) {
+        self.units = units;
+    }
+
+    fn fits_after(&self, used: u64, cost: u64, withheld: u64) -> bool {
+        used.saturating_add(cost).saturating_add(withheld) <= self.units
+    }
+
+    #[inline]
+    fn advance(&mut self, now: Nanos) {
+        if now >= self.closes {
+            // Each whole window in between pays N of the debt.
+            let passed = match *self.boundary {
+                Boundary::Anchor(_) => 1 + (now.0 - self.closes.0) / self.window,
+                Boundary::Calendar { .. } => {
+                    let mut passed = 1;
+                    let mut close = self.closes;
+                    while self.used / self.units > passed && close < now {
+                        close = self.next_boundary(close);
+                        passed += u64::from(close <= now);
+                    }
+                    passed
+                }
+            };
+            self.used = self.used.saturating_sub(self.units.saturating_mul(passed));
+            self.open(now);
+        }
+    }
+
+    fn open(&mut self, now: Nanos) {
+        match &*self.boundary {
+            Boundary::Anchor(anchor) => {
+                let into = if now >= *anchor {
+                    (now.0 - anchor.0) % self.window
+                } else {
+                    (self.window - (anchor.0 - now.0) % self.window) % self.window
+                };
+                self.opened = Nanos(now.0.saturating_sub(into));
+                self.closes = Nanos(now.0.saturating_add(self.window - into));
+            }
+            Boundary::Calendar { .. } => {
+                self.opened = now;
+                self.closes = self.next_boundary(now);
+            }
+        }
+    }
+
+    fn boundary_after(&self, windows: u64) -> Nanos {
+        if windows == 0 {
+            return self.opened;
+        }
+        match *self.boundary {
+            Boundary::Anchor(_) => {
+                Nanos(self.closes.0.saturating_add(self.window.saturating_mul(windows - 1)))
+            }
+            Boundary::Calendar { .. } => {
+                let mut close = self.closes;
+                for _ in 1..windows.min(1_000) {
+                    close = self.next_boundary(close);
+                }
+                close
+            }
+        }
+    }
+
+    /// The first turn of the calendar after `t`; at least one second on, whatever the zone does.
+    fn next_boundary(&self, t: Nanos) -> Nanos {
+        let Boundary::Calendar { zone, offset } = &*self.boundary else {
+            return Nanos(t.0.saturating_add(self.window));
+        };
+        let wall = i128::from(t.0) + offset;
+        calendar_turn(wall, zone, self.window)
+            .map(|next| next - offset)
+            .and_then(|next| u64::try_from(next).ok())
+            .filter(|next| *next > t.0)
+            .map_or(Nanos(t.0.saturating_add(self.window)), Nanos)
+    }
+}
+
+/// The Unix time of the first turn after `wall`: of the day, the hour or the minute, by the window's length.
+fn calendar_turn(wall: i128, zone: &TimeZone, window: u64) -> Option<i128> {
+    const HOUR: u64 = 3_600_000_000_000;
+    let here: Zoned = Timestamp::from_nanosecond(wall).ok()?.to_zoned(zone.clone());
+    let next = if window >= 24 * HOUR {
+        let days = i64::try_from(window / (24 * HOUR)).ok()?;
+        here.start_of_day().ok()?.checked_add(days.days()).ok()?.start_of_day().ok()?
+    } else {
+        let (unit, step) = if window >= HOUR {
+            (Unit::Hour, window / HOUR)
+        } else {
+            (Unit::Minute, window / 60_000_000_000)
+        };
+        let floor = ZonedRound::new().smallest(unit).mode(jiff::RoundMode::Trunc);
+        let floor = here.round(floor).ok()?;
+        let step = i64::try_from(step.max(1)).ok()?;
+        floor.checked_add(if unit == Unit::Hour { step.hours() } else { step.minutes() }).ok()?
+    };
+    Some(next.timestamp().as_nanosecond())
+}

@@ -1,0 +1,138 @@
+//! The ways of counting, one file each.
+//!
+//! Every algorithm is a small state machine over integers that answers the same few questions, always about
+//! a cost in whole units and a number of units *withheld* (the share that is reserved for higher
+//! priorities):
+//!
+//! * `fits(cost, withheld, now)`: may it go now?
+//! * `earliest(cost, withheld)`: when could it go, if nobody else took anything meanwhile? The answer depends
+//!   on the state alone and not on when one asks, so a booking stays put until something changes.
+//! * `room(withheld, now)`: the largest cost that fits now.
+//! * `spare(now, cost, withheld, at)`: how much may be taken now without moving a booking of `cost` at `at`.
+//! * `take`, `refund`, `charge`: spend, give back to where it came from, and add debt.
+
+mod bucket;
+mod fixed;
+mod in_flight;
+mod sliding;
+
+pub use bucket::Bucket;
+pub use fixed::{Boundary, FixedWindow};
+pub use in_flight::InFlight;
+pub use sliding::SlidingWindow;
+
+use crate::time::Nanos;
+
+/// A cost that may go without moving any booking: no bound at all.
+pub const UNBOUNDED: u64 = u64::MAX;
+
+/// One limit's counting state, whatever the algorithm.
+#[derive(Clone, Debug)]
+pub enum Meter {
+    /// Token bucket.
+    Bucket(Bucket),
+    /// Sliding window, paced if short.
+    Sliding(SlidingWindow),
+    /// Fixed or calendar window.
+    Fixed(FixedWindow),
+    /// Calls or bytes in flight.
+    InFlight(InFlight),
+}
+
+/// Calls the same function of whichever algorithm it is.
+macro_rules! each {
+    ($self:expr, $meter:ident => $body:expr) => {
+        match $self {
+            Meter::Bucket($meter) => $body,
+            Meter::Sliding($meter) => $body,
+            Meter::Fixed($meter) => $body,
+            Meter::InFlight($meter) => $body,
+        }
+    };
+}
+
+impl Meter {
+    /// The largest cost that can ever fit.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        each!(self, m => m.capacity())
+    }
+
+    /// Whether `cost` may go now, leaving `withheld` units alone.
+    #[inline]
+    pub fn fits(&mut self, cost: u64, withheld: u64, now: Nanos) -> bool {
+        each!(self, m => m.fits(cost, withheld, now))
+    }
+
+    /// When `cost` could go if nobody else took anything; a past time means that it fits already.
+    #[must_use]
+    pub fn earliest(&self, cost: u64, withheld: u64) -> Nanos {
+        each!(self, m => m.earliest(cost, withheld))
+    }
+
+    /// The largest cost that fits now.
+    pub fn room(&mut self, withheld: u64, now: Nanos) -> u64 {
+        each!(self, m => m.room(withheld, now))
+    }
+
+    /// How much may be taken now without moving a booking of `cost` at `at`.
+    pub fn spare(&mut self, now: Nanos, cost: u64, withheld: u64, at: Nanos) -> u64 {
+        each!(self, m => m.spare(now, cost, withheld, at))
+    }
+
+    /// Spends `cost`. `stamp` is the time that pacing counts from, at most `now`.
+    #[inline]
+    pub fn take(&mut self, cost: u64, stamp: Nanos, now: Nanos) {
+        match self {
+            Meter::Bucket(m) => m.take(cost, now),
+            Meter::Sliding(m) => m.take(cost, stamp, now),
+            Meter::Fixed(m) => m.take(cost, now),
+            Meter::InFlight(m) => m.take(cost),
+        }
+    }
+
+    /// Returns `units` of what was taken at `taken`, if that still counts.
+    pub fn refund(&mut self, units: u64, taken: Nanos, now: Nanos) {
+        match self {
+            Meter::Bucket(m) => m.refund(units, now),
+            Meter::Sliding(m) => m.refund(units, taken, now),
+            Meter::Fixed(m) => m.refund(units, taken, now),
+            Meter::InFlight(m) => m.release(units),
+        }
+    }
+
+    /// Adds `units` of debt now, whether they fit or not.
+    pub fn charge(&mut self, units: u64, now: Nanos) {
+        match self {
+            Meter::InFlight(_) => {}
+            other => other.take(units, now, now),
+        }
+    }
+
+    /// Units spent that still count.
+    pub fn used(&mut self, now: Nanos) -> u64 {
+        each!(self, m => m.used(now))
+    }
+
+    /// When all of it is available again; a past time means that it is.
+    #[must_use]
+    pub fn full_at(&self) -> Nanos {
+        each!(self, m => m.full_at())
+    }
+
+    /// About when `units` in all, more than fit at once perhaps, have been let through.
+    pub fn flows_by(&mut self, units: u128, withheld: u64, now: Nanos) -> Nanos {
+        match self {
+            Meter::Bucket(m) => m.flows_by(units, withheld, now),
+            Meter::Sliding(m) => m.flows_by(units, withheld, now),
+            Meter::Fixed(m) => m.flows_by(units, withheld, now),
+            Meter::InFlight(_) => now,
+        }
+    }
+
+    /// Whether this counts slots, which come back at no known time.
+    #[must_use]
+    pub fn is_in_flight(&self) -> bool {
+        matches!(self, Meter::InFlight(_))
+    }
+}

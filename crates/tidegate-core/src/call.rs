@@ -1,0 +1,339 @@
+//! A call: who makes it, what it is for, and what it is expected to cost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::dimension::Dimension;
+use crate::priority::Priority;
+use crate::rate::MAX_UNITS;
+
+/// What a call costs in each dimension. A request unless stated otherwise, and nothing else.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    known: [u64; 6],
+    stated: u8,
+    custom: Vec<(Arc<str>, u64)>,
+    /// The first cost that is no number of units.
+    bad: Option<BadCost>,
+}
+
+/// A cost that is not a number of units.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum BadCost {
+    NotANumber,
+    TooLarge,
+}
+
+impl Default for Cost {
+    fn default() -> Self {
+        Cost { known: [1, 0, 0, 0, 0, 0], stated: 0, custom: Vec::new(), bad: None }
+    }
+}
+
+impl Cost {
+    /// One request and nothing else.
+    #[must_use]
+    pub fn new() -> Cost {
+        Cost::default()
+    }
+
+    /// Nothing at all, not even a request.
+    #[must_use]
+    pub fn nothing() -> Cost {
+        Cost { known: [0; 6], ..Cost::default() }
+    }
+
+    /// The same with `units` of `dimension`.
+    #[must_use]
+    pub fn with(mut self, dimension: Dimension, units: u64) -> Cost {
+        self.set(dimension, units);
+        self
+    }
+
+    /// States `units` of `dimension`.
+    pub fn set(&mut self, dimension: Dimension, units: u64) {
+        if units > MAX_UNITS {
+            self.bad.get_or_insert(BadCost::TooLarge);
+        }
+        match known_index(&dimension) {
+            Some(index) => {
+                self.known[index] = units;
+                self.stated |= 1 << index;
+            }
+            None => {
+                let Dimension::Custom(name) = dimension else { return };
+                match self.custom.iter_mut().find(|(known, _)| *known == name) {
+                    Some((_, held)) => *held = units,
+                    None => self.custom.push((name, units)),
+                }
+            }
+        }
+    }
+
+    /// States a cost in dollars. A negative or not finite number is refused when the call is made.
+    pub fn set_usd(&mut self, dollars: f64) {
+        if dollars.is_finite() && dollars >= 0.0 {
+            // Saturating, and rounded up: money is never undercounted.
+            self.set(Dimension::MicroUsd, (dollars * 1e6).ceil() as u64);
+        } else {
+            self.bad = Some(BadCost::NotANumber);
+        }
+    }
+
+    /// The units of `dimension`. Tokens that are not stated are the sum of input and output tokens.
+    #[must_use]
+    pub fn units(&self, dimension: &Dimension) -> u64 {
+        match known_index(dimension) {
+            Some(index) => self.known_units(index),
+            None => self.custom.iter().find(|(name, _)| **name == *dimension.name()).map_or(0, |(_, n)| *n),
+        }
+    }
+
+    /// Whether `dimension` was stated; a cost that settles another says only what it states.
+    #[must_use]
+    pub fn states(&self, dimension: &Dimension) -> bool {
+        match known_index(dimension) {
+            Some(1) => self.stated & 0b00_1110 != 0,
+            Some(index) => self.stated & (1 << index) != 0,
+            None => self.custom.iter().any(|(name, _)| **name == *dimension.name()),
+        }
+    }
+
+    pub(crate) fn known_units(&self, index: usize) -> u64 {
+        if index == 1 && self.stated & 0b10 == 0 {
+            return self.known[2].saturating_add(self.known[3]);
+        }
+        self.known[index]
+    }
+
+    pub(crate) fn bad(&self) -> Option<BadCost> {
+        self.bad
+    }
+
+    pub(crate) fn custom(&self) -> &[(Arc<str>, u64)] {
+        &self.custom
+    }
+}
+
+/// The place of a known dimension in the array.
+pub(crate) fn known_index(dimension: &Dimension) -> Option<usize> {
+    Some(match dimension {
+        Dimension::Requests => 0,
+        Dimension::Tokens => 1,
+        Dimension::InputTokens => 2,
+        Dimension::OutputTokens => 3,
+        Dimension::Bytes => 4,
+        Dimension::MicroUsd => 5,
+        Dimension::Custom(_) => return None,
+    })
+}
+
+/// The parts of a call that choose its limits, the loop apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Shape {
+    pub service: Box<str>,
+    pub endpoint: Option<Box<str>>,
+    pub model: Option<Box<str>>,
+    pub loop_type: Option<Box<str>>,
+    pub key: Option<Box<str>>,
+}
+
+/// A call that wants to go.
+///
+/// ```
+/// use tidegate_core::{Call, Priority};
+/// let call = Call::to("openai").model("gpt-4o").loop_id("agent-7").priority(Priority::High).tokens(1_200);
+/// assert_eq!(call.service(), "openai");
+/// ```
+#[derive(Debug, Default)]
+pub struct Call {
+    pub(crate) shape: Arc<Shape>,
+    pub(crate) loop_id: Option<Arc<str>>,
+    pub(crate) priority: Option<Priority>,
+    pub(crate) cost: Cost,
+    pub(crate) estimated: bool,
+    pub(crate) timeout: Option<Duration>,
+    /// Where the engine that saw it last found its route: a call made again costs no look-up.
+    pub(crate) route: AtomicU64,
+}
+
+impl Clone for Call {
+    fn clone(&self) -> Self {
+        Call {
+            shape: self.shape.clone(),
+            loop_id: self.loop_id.clone(),
+            priority: self.priority,
+            cost: self.cost.clone(),
+            estimated: self.estimated,
+            timeout: self.timeout,
+            route: AtomicU64::new(self.route.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+impl Call {
+    /// A call to a service, by its name in the config.
+    #[must_use]
+    pub fn to(service: &str) -> Call {
+        Call { shape: Arc::new(Shape { service: service.into(), ..Shape::default() }), ..Call::default() }
+    }
+
+    /// Method and path, such as `POST /v1/embeddings`.
+    #[must_use]
+    pub fn endpoint(self, endpoint: &str) -> Call {
+        self.shaped(|shape| shape.endpoint = Some(endpoint.into()))
+    }
+
+    /// The model it asks for.
+    #[must_use]
+    pub fn model(self, model: &str) -> Call {
+        self.shaped(|shape| shape.model = Some(model.into()))
+    }
+
+    /// The loop that makes it: an agent, a job, a tenant.
+    #[must_use]
+    pub fn loop_id(mut self, id: &str) -> Call {
+        self.loop_id = Some(id.into());
+        self
+    }
+
+    /// The type of that loop.
+    #[must_use]
+    pub fn loop_type(self, loop_type: &str) -> Call {
+        self.shaped(|shape| shape.loop_type = Some(loop_type.into()))
+    }
+
+    /// The API key it uses. Only a fingerprint of it is kept and shown.
+    #[must_use]
+    pub fn key(self, key: &str) -> Call {
+        self.shaped(|shape| shape.key = Some(fingerprint(key).into()))
+    }
+
+    /// How urgent it is; else its loop type's priority, else normal.
+    #[must_use]
+    pub fn priority(mut self, priority: Priority) -> Call {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// How many requests it counts as; 1 unless stated.
+    #[must_use]
+    pub fn requests(self, requests: u64) -> Call {
+        self.units(Dimension::Requests, requests)
+    }
+
+    /// Tokens in all.
+    #[must_use]
+    pub fn tokens(self, tokens: u64) -> Call {
+        self.units(Dimension::Tokens, tokens)
+    }
+
+    /// Tokens sent.
+    #[must_use]
+    pub fn input_tokens(self, tokens: u64) -> Call {
+        self.units(Dimension::InputTokens, tokens)
+    }
+
+    /// Tokens expected back.
+    #[must_use]
+    pub fn output_tokens(self, tokens: u64) -> Call {
+        self.units(Dimension::OutputTokens, tokens)
+    }
+
+    /// Bytes sent.
+    #[must_use]
+    pub fn bytes(self, bytes: u64) -> Call {
+        self.units(Dimension::Bytes, bytes)
+    }
+
+    /// Dollars it will cost.
+    #[must_use]
+    pub fn usd(mut self, dollars: f64) -> Call {
+        self.cost.set_usd(dollars);
+        self
+    }
+
+    /// Units of any dimension.
+    #[must_use]
+    pub fn units(mut self, dimension: Dimension, units: u64) -> Call {
+        self.cost.set(dimension, units);
+        self
+    }
+
+    /// The cost is a guess: where it is above what can ever fit it counts as that much, instead of being
+    /// refused.
+    #[must_use]
+    pub fn estimated(mut self) -> Call {
+        self.estimated = true;
+        self
+    }
+
+    /// How long it may wait; zero means not at all.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Call {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// The service it goes to.
+    #[must_use]
+    pub fn service(&self) -> &str {
+        &self.shape.service
+    }
+
+    /// How long it may wait, if it says so.
+    #[must_use]
+    pub fn stated_timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// What it costs.
+    #[must_use]
+    pub fn cost(&self) -> &Cost {
+        &self.cost
+    }
+
+    fn shaped(mut self, change: impl FnOnce(&mut Shape)) -> Call {
+        change(Arc::make_mut(&mut self.shape));
+        self.route = AtomicU64::new(0);
+        self
+    }
+}
+
+/// Sixteen hex digits that stand for a secret (FNV-1a): enough to tell keys apart, nothing to steal.
+fn fingerprint(secret: &str) -> String {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in secret.bytes() {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    }
+    format!("{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_not_stated_are_input_plus_output_and_never_both() {
+        let cost = Cost::new().with(Dimension::InputTokens, 30).with(Dimension::OutputTokens, 12);
+        assert_eq!(cost.units(&Dimension::Tokens), 42);
+        assert!(cost.states(&Dimension::Tokens));
+        assert_eq!(cost.with(Dimension::Tokens, 40).units(&Dimension::Tokens), 40);
+    }
+
+    #[test]
+    fn money_is_counted_in_whole_millionths_rounded_up() {
+        let mut cost = Cost::new();
+        cost.set_usd(0.000_000_1);
+        assert_eq!(cost.units(&Dimension::MicroUsd), 1);
+        cost.set_usd(f64::NAN);
+        assert_eq!(cost.bad(), Some(BadCost::NotANumber));
+    }
+
+    #[test]
+    fn an_api_key_is_not_kept() {
+        let call = Call::to("openai").key("sk-secret");
+        assert!(!format!("{call:?}").contains("secret"));
+    }
+}

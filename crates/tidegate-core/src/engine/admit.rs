@@ -1,0 +1,391 @@
+//! Admission: a new call passes every limit on its route or consumes nothing anywhere.
+
+use std::time::Duration;
+
+use super::judge::{Obstacle, Role};
+use super::lane::{Use, Waiter};
+use super::{Admission, Engine, Grant, Ticket, Units, Verdict};
+use crate::algorithm::UNBOUNDED;
+use crate::call::Call;
+use crate::priority::Priority;
+use crate::refusal::{Reason, Refusal};
+use crate::time::Nanos;
+use crate::tree::NIL;
+
+/// A call on its way in: where it goes, for whom, and what it takes.
+struct Arrival {
+    skeleton: u32,
+    loop_: u32,
+    class: Priority,
+    units: Units,
+}
+
+impl Engine {
+    /// Lets the call go now or refuses it; it never waits.
+    ///
+    /// # Errors
+    /// The limit that has no room, and when it would have.
+    #[inline]
+    pub fn try_admit(&mut self, call: &Call, now: Nanos) -> Result<Grant, Refusal> {
+        let now = self.clock(now);
+        let mut arrival = self.arrive(call, now)?;
+        if let Some(grant) = self.pass(&arrival, now) {
+            return Ok(grant);
+        }
+        self.fit_or_refuse(&mut arrival, call, now)?;
+        if let Some(grant) = self.observe(&arrival, now) {
+            return Ok(grant);
+        }
+        self.advance(now);
+        let obstacle = match self.lane_index.get(&(arrival.skeleton, arrival.loop_, arrival.class)) {
+            // Calls of its own kind wait already: it may only go past them if that moves nobody.
+            Some(&lane) => match self.allowance(lane, now) {
+                Some(allowed) if arrival.units.iter().zip(&allowed).all(|(units, most)| units <= most) => {
+                    None
+                }
+                _ => Some(Obstacle { limit: self.lanes[lane as usize].bound, until: Nanos::NEVER }),
+            },
+            None => {
+                let waiter = self.seat(&arrival, call, Nanos::NEVER, now);
+                let lane = self.waiters[waiter as usize].lane;
+                let obstacle = self.obstacle(lane, &arrival.units, Role::Other, now);
+                self.pull_waiter(waiter);
+                obstacle
+            }
+        };
+        match obstacle {
+            None => Ok(self.go(&arrival, now)),
+            Some(held) => {
+                self.services[self.skeletons[arrival.skeleton as usize].service as usize].counts.refused += 1;
+                Err(self.no_room(Reason::Timeout, held, &arrival, now))
+            }
+        }
+    }
+
+    /// Lets the call go now, or puts it into the queue for at most `timeout`.
+    ///
+    /// # Errors
+    /// If it could never fit, if it would have to wait longer than `timeout`, or if too many wait already.
+    pub fn enqueue(&mut self, call: &Call, timeout: Duration, now: Nanos) -> Result<Admission, Refusal> {
+        let now = self.clock(now);
+        let mut arrival = self.arrive(call, now)?;
+        if let Some(grant) = self.pass(&arrival, now) {
+            return Ok(Admission::Granted(grant));
+        }
+        if timeout.is_zero() {
+            return self.try_admit(call, now).map(Admission::Granted);
+        }
+        self.fit_or_refuse(&mut arrival, call, now)?;
+        if let Some(grant) = self.observe(&arrival, now) {
+            return Ok(Admission::Granted(grant));
+        }
+        self.advance(now);
+        let deadline = now.after(timeout);
+        let known = self.lane_index.get(&(arrival.skeleton, arrival.loop_, arrival.class)).copied();
+        let waiter = self.seat(&arrival, call, deadline, now);
+        let lane = self.waiters[waiter as usize].lane;
+        let held = match known {
+            Some(_) => Obstacle { limit: self.lanes[lane as usize].bound, until: Nanos::NEVER },
+            None => match self.obstacle(lane, &arrival.units, Role::Other, now) {
+                Some(held) => held,
+                None => {
+                    self.pull_waiter(waiter);
+                    return Ok(Admission::Granted(self.go(&arrival, now)));
+                }
+            },
+        };
+        if known.is_none() {
+            self.bind(lane, held.limit);
+        }
+        let ticket = Ticket { index: waiter, generation: self.waiters[waiter as usize].generation };
+        self.pump(now);
+        // It may have gone at once, as the first of its limit or by backfill.
+        if let Some(place) = self.verdicts.iter().rposition(|(known, _)| *known == ticket) {
+            return match self.verdicts.swap_remove(place).1 {
+                Verdict::Granted(grant) => Ok(Admission::Granted(grant)),
+                Verdict::Refused(refusal) => Err(refusal),
+            };
+        }
+        let forecast = self.forecast(ticket, now);
+        if forecast > deadline {
+            self.pull_waiter(waiter);
+            self.pump(now);
+            let held = Obstacle { limit: held.limit, until: forecast };
+            return Err(self.no_room(Reason::Hopeless, held, &arrival, now));
+        }
+        self.shed_for(ticket, now)?;
+        Ok(Admission::Waiting(ticket))
+    }
+
+    /// A waiting call goes away: its place is freed and those behind it advance. Says whether it waited.
+    pub fn withdraw(&mut self, ticket: Ticket, now: Nanos) -> bool {
+        let now = self.clock(now);
+        if !self.is_waiting(ticket) {
+            return false;
+        }
+        self.pull_waiter(ticket.index);
+        self.advance(now);
+        self.pump(now);
+        true
+    }
+
+    /// Whether a ticket's call still waits.
+    #[must_use]
+    pub fn is_waiting(&self, ticket: Ticket) -> bool {
+        self.waiters.get(ticket.index as usize).is_some_and(|waiter| waiter.generation == ticket.generation)
+    }
+
+    /// How long calls of a service wait unless they say otherwise, if the config says so.
+    #[must_use]
+    pub fn timeout_of(&self, service: &str) -> Option<Duration> {
+        self.services[*self.service_index.get(service)? as usize].timeout
+    }
+
+    #[inline]
+    fn arrive(&mut self, call: &Call, now: Nanos) -> Result<Arrival, Refusal> {
+        let skeleton = self.resolve(call, now)?;
+        let units = self.units_of(skeleton, call)?;
+        let loop_ = self.loop_for(call.loop_id.as_ref(), now);
+        let class = call.priority.unwrap_or(self.skeletons[skeleton as usize].priority);
+        Ok(Arrival { skeleton, loop_, class, units })
+    }
+
+    /// The way of most calls: nobody waits at any of its limits, and it fits them all.
+    #[inline]
+    fn pass(&mut self, arrival: &Arrival, now: Nanos) -> Option<Grant> {
+        let Arrival { skeleton, loop_, class, ref units } = *arrival;
+        let shared = self.skeletons[skeleton as usize].uses.len();
+        let own = self.loops.get(loop_ as usize).map_or(NIL, |record| record.first);
+        for index in 0..shared {
+            let (limit, slot) = self.skeletons[skeleton as usize].uses[index];
+            if !self.is_open(limit, units[slot as usize], class, now) {
+                return None;
+            }
+        }
+        let mut at = own;
+        let mut index = 0;
+        while at != NIL {
+            let slot = self.skeletons[skeleton as usize].loop_slots[index];
+            if !self.is_open(at, units[slot as usize], class, now) {
+                return None;
+            }
+            at = self.limits[at as usize].sibling;
+            index += 1;
+        }
+        for index in 0..shared {
+            let (limit, slot) = self.skeletons[skeleton as usize].uses[index];
+            self.spend_at(limit, units[slot as usize], now);
+        }
+        let mut at = own;
+        let mut index = 0;
+        while at != NIL {
+            let slot = self.skeletons[skeleton as usize].loop_slots[index];
+            self.spend_at(at, units[slot as usize], now);
+            at = self.limits[at as usize].sibling;
+            index += 1;
+        }
+        let service = self.skeletons[skeleton as usize].service;
+        self.services[service as usize].counts.granted += 1;
+        Some(self.grant(skeleton, loop_, class, *units, now))
+    }
+
+    #[inline]
+    fn is_open(&mut self, limit: u32, cost: u64, class: Priority, now: Nanos) -> bool {
+        let held = &mut self.limits[limit as usize];
+        let withheld = self.specs[held.spec as usize].withheld[class as usize];
+        // A cost of nothing passes a limit on a rate whatever its state; a budget still has to be open.
+        let nothing = cost == 0 && !held.meter.is_in_flight();
+        held.contention.is_none() && (nothing || held.fits(cost, withheld, now))
+    }
+
+    #[inline]
+    fn spend_at(&mut self, limit: u32, cost: u64, now: Nanos) {
+        let held = &mut self.limits[limit as usize];
+        held.meter.take(cost, now, now);
+        if held.lent.is_some() {
+            self.spend_lent(limit, cost, now);
+        }
+    }
+
+    /// Spends for a call that goes at once although somebody waits.
+    fn go(&mut self, arrival: &Arrival, now: Nanos) -> Grant {
+        let Arrival { skeleton, loop_, class, units } = *arrival;
+        let route = self.route_of(skeleton, loop_);
+        let grant = self.spend(skeleton, loop_, class, units, &route, now, now);
+        for &(limit, slot) in &route {
+            let units = i128::from(units[slot as usize]);
+            self.charge_flow(limit, (loop_, skeleton, class as u8), units, false);
+        }
+        self.mark_route(&route);
+        self.pump(now);
+        let service = self.skeletons[skeleton as usize].service;
+        self.services[service as usize].counts.granted += 1;
+        grant
+    }
+
+    /// A service that is only observed holds nothing back: what does not fit is counted all the same.
+    fn observe(&mut self, arrival: &Arrival, now: Nanos) -> Option<Grant> {
+        let skeleton = &self.skeletons[arrival.skeleton as usize];
+        if !skeleton.observe {
+            return None;
+        }
+        self.services[skeleton.service as usize].counts.would_wait += 1;
+        Some(self.go(arrival, now))
+    }
+
+    /// Refuses a stated cost that can never fit, and brings an estimated one down to what can.
+    fn fit_or_refuse(&mut self, arrival: &mut Arrival, call: &Call, now: Nanos) -> Result<(), Refusal> {
+        let route = self.route_of(arrival.skeleton, arrival.loop_);
+        if self.skeletons[arrival.skeleton as usize].observe {
+            return Ok(());
+        }
+        let refused = self.fit_units(&mut arrival.units, &route, arrival.class, call.estimated);
+        refused.map_or(Ok(()), |(limit, cost, capacity)| {
+            Err(Refusal {
+                reason: Reason::TooLarge { cost, capacity },
+                limit: Some(self.limit_name(limit)),
+                wait: None,
+                reset: self.reset_of(limit, now),
+            })
+        })
+    }
+
+    /// The first limit that `units` can never fit: (limit, cost, capacity). An estimate is brought down.
+    pub(super) fn fit_units(
+        &self,
+        units: &mut Units,
+        route: &[Use],
+        class: Priority,
+        estimated: bool,
+    ) -> Option<(u32, u64, u64)> {
+        for &(limit, slot) in route {
+            let held = &self.limits[limit as usize];
+            let capacity = match held.meter.capacity() {
+                UNBOUNDED => UNBOUNDED,
+                most => most - self.specs[held.spec as usize].withheld[class as usize].min(most),
+            };
+            let cost = units[slot as usize];
+            if cost > capacity {
+                if !estimated {
+                    return Some((limit, cost, capacity));
+                }
+                units[slot as usize] = capacity;
+            }
+        }
+        None
+    }
+
+    /// Gives a call a place at the end of its lane.
+    fn seat(&mut self, arrival: &Arrival, call: &Call, deadline: Nanos, now: Nanos) -> u32 {
+        let lane = self.lane_for(arrival.skeleton, arrival.loop_, arrival.class);
+        self.seq += 1;
+        for &(limit, slot) in self.lanes[lane as usize].route.iter() {
+            if !self.limits[limit as usize].meter.is_in_flight() {
+                self.largest = self.largest.max(arrival.units[slot as usize]);
+            }
+        }
+        let mut waiter = Waiter {
+            generation: 0,
+            lane,
+            seq: self.seq,
+            units: arrival.units,
+            enqueued: now,
+            deadline,
+            estimated: call.estimated,
+            shape: call.shape.clone(),
+        };
+        let index = match self.free_waiters.pop() {
+            Some(index) => {
+                waiter.generation = self.waiters[index as usize].generation;
+                self.waiters[index as usize] = waiter;
+                index
+            }
+            None => {
+                self.waiters.push(waiter);
+                (self.waiters.len() - 1) as u32
+            }
+        };
+        if !deadline.is_never() {
+            self.deadlines.insert((deadline, index));
+        }
+        self.push_waiter(index);
+        index
+    }
+
+    /// Refuses a waiting call.
+    pub(super) fn refuse_waiting(&mut self, waiter: u32, reason: Reason, now: Nanos) {
+        let held = &self.waiters[waiter as usize];
+        let ticket = Ticket { index: waiter, generation: held.generation };
+        let lane = &self.lanes[held.lane as usize];
+        let (bound, class, units) = (lane.bound, lane.class, held.units);
+        let arrival = Arrival { skeleton: lane.skeleton, loop_: lane.loop_, class, units };
+        let until = match bound {
+            NIL => Nanos::NEVER,
+            _ => self.forecast(ticket, now),
+        };
+        let refusal = self.no_room(reason, Obstacle { limit: bound, until }, &arrival, now);
+        let service = self.skeletons[arrival.skeleton as usize].service;
+        let counts = &mut self.services[service as usize].counts;
+        match refusal.reason {
+            Reason::QueueFull => counts.shed += 1,
+            _ => counts.timed_out += 1,
+        }
+        self.pull_waiter(waiter);
+        self.verdicts.push((ticket, Verdict::Refused(refusal)));
+    }
+
+    fn no_room(&mut self, reason: Reason, held: Obstacle, arrival: &Arrival, now: Nanos) -> Refusal {
+        if held.limit == NIL {
+            return Refusal::bare(reason);
+        }
+        let mut until = held.until;
+        if until.is_never() {
+            let route = self.route_of(arrival.skeleton, arrival.loop_);
+            let slot = route.iter().find(|(limit, _)| *limit == held.limit).map_or(0, |(_, slot)| *slot);
+            let withheld = self.specs[self.limits[held.limit as usize].spec as usize].withheld;
+            let cost = arrival.units[slot as usize];
+            until = self.limits[held.limit as usize].earliest(cost, withheld[arrival.class as usize], now);
+        }
+        Refusal {
+            reason,
+            limit: Some(self.limit_name(held.limit)),
+            wait: (!until.is_never()).then(|| until.since(now)),
+            reset: self.reset_of(held.limit, now),
+        }
+    }
+
+    /// When a limit is wholly available again.
+    pub(super) fn reset_of(&self, limit: u32, now: Nanos) -> Option<Nanos> {
+        let full = self.limits[limit as usize].meter.full_at();
+        (!full.is_never()).then(|| full.max(now))
+    }
+
+    /// Makes room in a full queue: the lowest rank goes, which may be the call that just came.
+    fn shed_for(&mut self, ticket: Ticket, now: Nanos) -> Result<(), Refusal> {
+        let lane = self.waiters[ticket.index as usize].lane;
+        let skeleton = self.lanes[lane as usize].skeleton;
+        let service = &self.services[self.skeletons[skeleton as usize].service as usize];
+        if service.waiting() <= service.max_waiting {
+            return Ok(());
+        }
+        // The lowest priority; in it the loop with the most waiting for its weight; of that one the latest.
+        let victim = service.rosters.iter().find_map(|roster| {
+            let (_, loop_) = roster.largest()?;
+            let lanes = roster.lanes_of(loop_).iter();
+            lanes.filter_map(|lane| self.calls.last(self.lanes[*lane as usize].calls)).max()
+        });
+        let Some((_, victim)) = victim else { return Ok(()) };
+        self.refuse_waiting(victim, Reason::QueueFull, now);
+        self.pump(now);
+        if victim != ticket.index {
+            return Ok(());
+        }
+        match self.verdicts.iter().rposition(|(known, _)| *known == ticket) {
+            Some(place) => match self.verdicts.swap_remove(place).1 {
+                Verdict::Refused(refusal) => Err(refusal),
+                Verdict::Granted(_) => Ok(()),
+            },
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Who waits at a limit, and in what order.
+//!
+//! Calls of one route, loop and priority form a *lane*, first come first served; what is ranked at a limit
+//! is the lane, by its first call. Inside a base priority lanes are ordered by their loop's start tag at
+//! this limit (start-time fair queueing in the limit's own units), then by arrival. Tags live as long as
+//! somebody waits here: a limit without a queue has no history, and everybody starts equal.
+
+use std::collections::BTreeMap;
+
+use hashbrown::HashMap;
+
+use crate::time::Nanos;
+use crate::tree::NIL;
+
+/// Orders lanes inside a class: start tag, arrival of its first call, the lane itself.
+pub(crate) type LaneKey = (u128, u64, u32);
+
+/// One limit's queue and the bookings that pass through it.
+#[derive(Clone, Debug)]
+pub(crate) struct Contention {
+    /// Waiting lanes by base priority.
+    pub classes: [Option<Box<Class>>; 4],
+    /// How many lanes are bound here.
+    pub bound: u32,
+    /// The rate limits at which lanes are bound whose route passes through here, and how many lanes.
+    pub through: BTreeMap<u32, u32>,
+    /// Limits to look at again when something changes here.
+    pub watchers: Vec<u32>,
+    /// What may still go past a higher priority by age alone, in millionths of a unit.
+    pub credit: i128,
+    /// When to look again.
+    pub wake: Nanos,
+    /// The lane that was first when last looked at, and what it was booked for.
+    pub first: u32,
+    pub booked: Nanos,
+}
+
+impl Default for Contention {
+    fn default() -> Self {
+        Contention {
+            classes: [None, None, None, None],
+            bound: 0,
+            through: BTreeMap::new(),
+            watchers: Vec::new(),
+            credit: 0,
+            wake: Nanos::NEVER,
+            first: NIL,
+            booked: Nanos::NEVER,
+        }
+    }
+}
+
+/// The lanes of one base priority at one limit.
+#[derive(Clone, Debug)]
+pub(crate) struct Class {
+    /// The start tag of the last call that went in turn.
+    pub vtime: u128,
+    /// Loops with something waiting, or with more service than the virtual time.
+    pub flows: HashMap<u32, Flow>,
+    /// The root of the order.
+    pub root: u32,
+    /// Units waiting.
+    pub demand: u128,
+    /// The sum of the active loops' weights, in units of 2⁻³².
+    pub weights: u128,
+    pub active: u32,
+}
+
+impl Default for Class {
+    fn default() -> Self {
+        Class { vtime: 0, flows: HashMap::new(), root: NIL, demand: 0, weights: 0, active: 0 }
+    }
+}
+
+/// One loop's service at one limit.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flow {
+    /// The start tag of its next call.
+    pub finish: u128,
+    pub lanes: Vec<u32>,
+}
+
+impl Class {
+    /// The start tag of the next call of a loop.
+    pub fn tag(&self, loop_: u32) -> u128 {
+        self.flows.get(&loop_).map_or(self.vtime, |flow| flow.finish.max(self.vtime))
+    }
+
+    /// Forgets loops that are no better or worse off than one that was never here.
+    pub fn forget_idle(&mut self) {
+        if self.flows.len() > 64 + 2 * self.active as usize {
+            let vtime = self.vtime;
+            self.flows.retain(|_, flow| !flow.lanes.is_empty() || flow.finish > vtime);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! May this call go now? If not, which limit decides, and from when on?
+//!
+//! A call is held by a limit for one of two reasons. Either its cost does not fit there: then the limit
+//! that opens last is the one that decides its time. Or it fits everywhere, but taking its units would move
+//! the booking of a lane that ranks before it: then the limit where that would happen decides.
+//!
+//! A *booking* belongs to the first-ranked lane of every rate limit: the earliest time at which all its
+//! rate limits have room, if nobody else took anything. Slots come back at no known time, so lanes that wait
+//! for a slot hold no booking, and no slot is ever kept for one.
+
+use super::{Engine, Units};
+use crate::algorithm::UNBOUNDED;
+use crate::time::Nanos;
+
+/// Above this many limits whose first lanes pass through one limit, only those whose time comes soon enough
+/// to matter are looked at. Below it all are, so that a small world is judged exactly.
+pub(super) const MANY: usize = 64;
+
+/// What holds a call back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Obstacle {
+    pub limit: u32,
+    pub until: Nanos,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The first call of the first-ranked lane of its limit. Other first lanes that fit as well stand in
+    /// nobody's way: the best of them simply goes first.
+    Holder,
+    /// The first call of any other lane, or of one that is not bound yet.
+    Other,
+    /// A call behind the first of its lane.
+    Behind,
+}
+
+impl Engine {
+    /// What keeps a call of `lane` from going now.
+    pub(super) fn obstacle(&mut self, lane: u32, units: &Units, role: Role, now: Nanos) -> Option<Obstacle> {
+        let route = self.lanes[lane as usize].route.clone();
+        let mut worst: Option<Obstacle> = None;
+        for &(limit, slot) in route.iter() {
+            let cost = units[slot as usize];
+            if cost == 0 && !self.limits[limit as usize].meter.is_in_flight() {
+                continue;
+            }
+            let withheld = self.withheld(limit, lane, now);
+            let held = &mut self.limits[limit as usize];
+            if !held.fits(cost, withheld, now) {
+                let until = held.earliest(cost, withheld, now);
+                if worst.is_none_or(|worst| until > worst.until) {
+                    worst = Some(Obstacle { limit, until });
+                }
+            }
+        }
+        if worst.is_some() {
+            return worst;
+        }
+        for &(limit, slot) in route.iter() {
+            let cost = units[slot as usize];
+            if cost > 0 && !self.limits[limit as usize].meter.is_in_flight() {
+                let (spare, until) = self.spare_for(limit, lane, role, cost, now);
+                if cost > spare {
+                    return Some(Obstacle { limit, until });
+                }
+            }
+        }
+        None
+    }
+
+    /// How much a call of `lane` may take at `limit` without moving the booking of a lane that ranks before
+    /// it, and that lane's time. `cost` is what the caller wants: more need not be proven.
+    pub(super) fn spare_for(
+        &mut self,
+        limit: u32,
+        lane: u32,
+        role: Role,
+        cost: u64,
+        now: Nanos,
+    ) -> (u64, Nanos) {
+        let mut least = (UNBOUNDED, Nanos::NEVER);
+        let Some(contention) = self.limits[limit as usize].contention.as_ref() else { return least };
+        let here = (contention.bound > 0).then_some(limit);
+        let through: Vec<u32> = if contention.through.len() <= MANY {
+            contention.through.keys().copied().collect()
+        } else {
+            self.due_soon(limit, cost, now)
+        };
+        for at in here.into_iter().chain(through) {
+            if let Some((spare, until)) = self.spare_beside(at, limit, lane, role, now) {
+                if spare < least.0 {
+                    least = (spare, until);
+                }
+            }
+        }
+        least
+    }
+
+    /// What the first lane of limit `at` leaves over at `limit` for `lane`, if it ranks before it.
+    fn spare_beside(
+        &mut self,
+        at: u32,
+        limit: u32,
+        lane: u32,
+        role: Role,
+        now: Nanos,
+    ) -> Option<(u64, Nanos)> {
+        if self.limits[at as usize].meter.is_in_flight() {
+            return None;
+        }
+        let holder = self.first(at, now)?;
+        if holder == lane && role != Role::Behind {
+            return None;
+        }
+        let cost = self.head_cost(holder, limit);
+        if cost == 0 {
+            return None;
+        }
+        let booked = self.booking(holder, now);
+        if booked.is_never() || (role == Role::Holder && booked <= now) {
+            return None;
+        }
+        if holder != lane && !self.ranks_before(at, holder, lane, now) {
+            return None;
+        }
+        let withheld = self.withheld(limit, holder, now);
+        let spare = self.limits[limit as usize].meter.spare(now, cost, withheld, booked.max(now));
+        Some((spare, booked.max(now)))
+    }
+
+    /// Whether the first lane of limit `at` ranks before `lane`: by the order of that limit if `lane` is
+    /// ranked there too, else by standing.
+    fn ranks_before(&self, at: u32, holder: u32, lane: u32, now: Nanos) -> bool {
+        if self.lanes[lane as usize].bound == at {
+            return true;
+        }
+        if self.head_cost(lane, at) > 0 {
+            self.precedes(at, holder, lane, now)
+        } else {
+            self.standing(holder, now) < self.standing(lane, now)
+        }
+    }
+
+    /// The earliest time at which all rate limits of a lane's first call have room.
+    pub(super) fn booking(&self, lane: u32, now: Nanos) -> Nanos {
+        let units = self.head_units(lane);
+        let held = &self.lanes[lane as usize];
+        let mut booked = Nanos::ZERO;
+        for &(limit, slot) in held.route.iter() {
+            let cost = units[slot as usize];
+            if cost > 0 && !self.limits[limit as usize].meter.is_in_flight() {
+                let withheld = self.withheld(limit, lane, now);
+                booked = booked.max(self.limits[limit as usize].earliest(cost, withheld, now));
+            }
+        }
+        booked
+    }
+
+    /// The units of a limit that calls of this lane must leave alone. A lane that is old enough to go
+    /// before a higher priority is not held back by what is reserved for that one: else nothing would be
+    /// left for it while the higher one takes all there is.
+    pub(super) fn withheld(&self, limit: u32, lane: u32, now: Nanos) -> u64 {
+        let held = &self.limits[limit as usize];
+        let withheld = &self.specs[held.spec as usize].withheld;
+        let class = self.lanes[lane as usize].class as usize;
+        if withheld[class] == 0 {
+            return 0;
+        }
+        let Some(contention) = held.contention.as_ref() else { return withheld[class] };
+        let higher = (class + 1..4).rev().find_map(|higher| {
+            let root = contention.classes[higher].as_ref()?.root;
+            Some((higher, self.order.first(root)?.2))
+        });
+        match higher {
+            Some((higher, first)) if self.passes_by_age(limit, lane, first, now) => withheld[higher],
+            _ => withheld[class],
+        }
+    }
+
+    /// The limits whose first lanes are booked so soon that their booking at `limit` could matter to a call
+    /// of `cost`.
+    fn due_soon(&mut self, limit: u32, cost: u64, now: Nanos) -> Vec<u32> {
+        let largest = self.largest;
+        let mut soon = Vec::new();
+        for &(wake, at) in &self.timers {
+            if self.limits[limit as usize].meter.spare(now, largest, 0, wake.max(now)) >= cost {
+                break;
+            }
+            let contention = self.limits[limit as usize].contention.as_ref();
+            if contention.is_some_and(|held| held.through.contains_key(&at)) {
+                soon.push(at);
+            }
+        }
+        soon
+    }
+
+    /// For each kind of unit, the most that a call of `lane` may cost to go now; nothing, if it may not
+    /// whatever it costs.
+    pub(super) fn allowance(&mut self, lane: u32, now: Nanos) -> Option<Units> {
+        let route = self.lanes[lane as usize].route.clone();
+        let role = Role::Behind;
+        let mut allowed = [UNBOUNDED; super::MAX_UNIT_KINDS];
+        for &(limit, slot) in route.iter() {
+            let withheld = self.withheld(limit, lane, now);
+            let held = &mut self.limits[limit as usize];
+            let in_flight = held.meter.is_in_flight();
+            let room = held.room(withheld, now);
+            if in_flight && room == 0 {
+                return None;
+            }
+            let most = &mut allowed[slot as usize];
+            *most = (*most).min(room);
+            if !in_flight && *most > 0 {
+                let wanted = *most;
+                let (spare, _) = self.spare_for(limit, lane, role, wanted, now);
+                let most = &mut allowed[slot as usize];
+                *most = (*most).min(spare);
+            }
+        }
+        Some(allowed)
+    }
+}

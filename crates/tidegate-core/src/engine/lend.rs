@@ -1,0 +1,87 @@
+//! The lender's side of the engine: which limits spend from allotments, and what they ask for.
+
+use std::sync::Arc;
+
+use super::Engine;
+use crate::allotment::{Allotment, Loan};
+use crate::time::Nanos;
+
+/// A limit wants units from its lender. The answer comes by [`Engine::lend`] or [`Engine::loan_failed`];
+/// without one it asks again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoanRequest {
+    /// Which limit, by name.
+    pub limit: Arc<str>,
+    /// How many units it wants.
+    pub units: u64,
+    /// How many it has spent since it last asked.
+    pub spent: u64,
+}
+
+impl Engine {
+    /// From now on the limit of that name spends only what it is lent, about `size` units at a time. Says
+    /// whether there is such a limit.
+    pub fn spend_from_loans(&mut self, name: &str, size: u64, now: Nanos) -> bool {
+        let now = self.clock(now);
+        let Some(limit) = self.limit_named(name) else { return false };
+        self.limits[limit as usize].lent = Some(Box::new(Allotment::new(size)));
+        self.lent_limits.insert(limit);
+        self.want_loan(limit, 1, now);
+        true
+    }
+
+    /// What limits ask of their lender, since this was last asked.
+    pub fn loan_requests(&mut self) -> Vec<LoanRequest> {
+        std::mem::take(&mut self.loan_requests)
+    }
+
+    /// The lender gives units to a limit.
+    pub fn lend(&mut self, name: &str, loan: Loan, now: Nanos) {
+        let now = self.clock(now);
+        let Some(limit) = self.limit_named(name) else { return };
+        if let Some(lent) = &mut self.limits[limit as usize].lent {
+            lent.lend(loan, now);
+            self.touched(limit);
+            self.pump(now);
+        }
+    }
+
+    /// The lender could not lend; it is asked again at `retry`.
+    pub fn loan_failed(&mut self, name: &str, retry: Nanos, now: Nanos) {
+        self.clock(now);
+        let Some(limit) = self.limit_named(name) else { return };
+        if let Some(lent) = &mut self.limits[limit as usize].lent {
+            lent.fail(retry);
+            self.arm_sooner(limit, retry.max(self.now));
+        }
+    }
+
+    pub(super) fn spend_lent(&mut self, limit: u32, units: u64, now: Nanos) {
+        if let Some(lent) = &mut self.limits[limit as usize].lent {
+            lent.spend(units, now);
+            self.want_loan(limit, 0, now);
+        }
+    }
+
+    /// Asks the lender if little is left, or less than `need`.
+    pub(super) fn want_loan(&mut self, limit: u32, need: u64, now: Nanos) {
+        let Some(lent) = &mut self.limits[limit as usize].lent else { return };
+        if let Some((units, spent)) = lent.ask(need, now) {
+            let name = self.limit_name(limit);
+            self.loan_requests.push(LoanRequest { limit: name, units, spent });
+        }
+        if need > 0 {
+            if let Some(lent) = &self.limits[limit as usize].lent {
+                let again = lent.ask_at();
+                if again > now {
+                    self.arm_sooner(limit, again);
+                }
+            }
+        }
+    }
+
+    pub(super) fn limit_named(&self, name: &str) -> Option<u32> {
+        (0..self.limits.len() as u32)
+            .find(|limit| !self.free_limits.contains(limit) && *self.limit_name(*limit) == *name)
+    }
+}

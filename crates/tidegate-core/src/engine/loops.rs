@@ -1,0 +1,172 @@
+//! Loops: whoever makes the calls, each with limits of its own.
+//!
+//! A loop is made when it first calls and dropped when nothing would be forgiven by it: nothing in flight,
+//! nothing waiting, all its limits wholly available. A hand goes round over all loops, two steps for every
+//! new one, so a flood of new ids neither grows without end nor stops to clean up.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use super::Engine;
+use crate::limit::Limit;
+use crate::time::Nanos;
+use crate::tree::NIL;
+
+/// The loop of calls that name none.
+pub(crate) const NO_LOOP: u32 = NIL;
+
+/// One loop.
+#[derive(Clone, Debug)]
+pub(crate) struct LoopRecord {
+    /// Absent in a free place.
+    name: Option<Arc<str>>,
+    /// Its first limit; the others follow as siblings, in the order of the config.
+    pub first: u32,
+    /// Calls in flight and lanes.
+    pins: u32,
+}
+
+impl Engine {
+    /// The loop of that name, made if it is not there.
+    pub(super) fn loop_for(&mut self, name: Option<&Arc<str>>, now: Nanos) -> u32 {
+        let Some(name) = name else { return NO_LOOP };
+        let hash = self.loop_hasher.hash_one(&**name);
+        let loops = &self.loops;
+        let same = |index: &u32| loops[*index as usize].name.as_ref().is_some_and(|known| known == name);
+        if let Some(index) = self.loop_index.find(hash, same) {
+            return *index;
+        }
+        self.sweep_loops(now);
+        let record = LoopRecord { name: Some(name.clone()), first: NIL, pins: 0 };
+        let index = match self.free_loops.pop() {
+            Some(index) => {
+                self.loops[index as usize] = record;
+                index
+            }
+            None => {
+                self.loops.push(record);
+                (self.loops.len() - 1) as u32
+            }
+        };
+        let (loops, hasher) = (&self.loops, &self.loop_hasher);
+        let rehash =
+            |index: &u32| hasher.hash_one(loops[*index as usize].name.as_deref().unwrap_or_default());
+        self.loop_index.insert_unique(hash, index, rehash);
+        self.make_loop_limits(index, now);
+        index
+    }
+
+    pub(super) fn loop_name(&self, loop_: u32) -> Option<&Arc<str>> {
+        self.loops.get(loop_ as usize)?.name.as_ref()
+    }
+
+    pub(super) fn pin_loop(&mut self, loop_: u32) {
+        if let Some(record) = self.loops.get_mut(loop_ as usize) {
+            record.pins += 1;
+        }
+    }
+
+    pub(super) fn unpin_loop(&mut self, loop_: u32) {
+        if let Some(record) = self.loops.get_mut(loop_ as usize) {
+            record.pins -= 1;
+        }
+    }
+
+    /// How many loops are remembered.
+    #[must_use]
+    pub fn live_loops(&self) -> usize {
+        self.loop_index.len()
+    }
+
+    /// Gives every limit of `[loops]` an instance for this loop, keeping those it has.
+    pub(super) fn make_loop_limits(&mut self, loop_: u32, now: Nanos) {
+        let mut old = Vec::new();
+        let mut at = self.loops[loop_ as usize].first;
+        while at != NIL {
+            old.push(at);
+            at = self.limits[at as usize].sibling;
+        }
+        let mut previous = NIL;
+        for spec in self.loop_specs.clone() {
+            let kept = old.iter().position(|limit| self.limits[*limit as usize].spec == spec);
+            let limit = match kept {
+                Some(position) => old.swap_remove(position),
+                None => {
+                    let meter = self.specs[spec as usize].definition.meter(now, self.unix_offset);
+                    self.add_limit(Limit::new(spec, meter, self.epoch))
+                }
+            };
+            self.limits[limit as usize].owner = loop_;
+            self.limits[limit as usize].sibling = NIL;
+            match previous {
+                NIL => self.loops[loop_ as usize].first = limit,
+                previous => self.limits[previous as usize].sibling = limit,
+            }
+            previous = limit;
+        }
+        if previous == NIL {
+            self.loops[loop_ as usize].first = NIL;
+        }
+        for limit in old {
+            self.remove_limit(limit);
+        }
+    }
+
+    /// Looks at two loops, and drops those that are idle.
+    fn sweep_loops(&mut self, now: Nanos) {
+        for _ in 0..2.min(self.loops.len()) {
+            self.hand = (self.hand + 1) % self.loops.len();
+            self.drop_if_idle(self.hand as u32, now);
+        }
+    }
+
+    fn drop_if_idle(&mut self, loop_: u32, now: Nanos) {
+        let record = &self.loops[loop_ as usize];
+        let Some(name) = record.name.clone() else { return };
+        if record.pins > 0 {
+            return;
+        }
+        let mut at = record.first;
+        while at != NIL {
+            if !self.limits[at as usize].is_idle(now) {
+                return;
+            }
+            at = self.limits[at as usize].sibling;
+        }
+        let mut at = record.first;
+        while at != NIL {
+            let next = self.limits[at as usize].sibling;
+            self.remove_limit(at);
+            at = next;
+        }
+        let hash = self.loop_hasher.hash_one(&*name);
+        if let Ok(entry) = self.loop_index.find_entry(hash, |index| *index == loop_) {
+            entry.remove();
+        }
+        self.loops[loop_ as usize] = LoopRecord { name: None, first: NIL, pins: 0 };
+        self.free_loops.push(loop_);
+    }
+
+    pub(super) fn add_limit(&mut self, limit: Limit) -> u32 {
+        match self.free_limits.pop() {
+            Some(index) => {
+                self.limits[index as usize] = limit;
+                index
+            }
+            None => {
+                self.limits.push(limit);
+                (self.limits.len() - 1) as u32
+            }
+        }
+    }
+
+    /// Frees a limit's place. Nobody may be bound there.
+    pub(super) fn remove_limit(&mut self, limit: u32) {
+        self.arm(limit, Nanos::NEVER);
+        self.limits[limit as usize].contention = None;
+        self.limits[limit as usize].lent = None;
+        self.dirty.remove(&limit);
+        self.lent_limits.remove(&limit);
+        self.free_limits.push(limit);
+    }
+}

@@ -1,0 +1,291 @@
+//! The engine: one atomic decision over all limits of a call, and a fair queue for those that must wait.
+//!
+//! A state machine without a clock. Whoever drives it calls [`Engine::try_admit`] or [`Engine::enqueue`]
+//! for a new call, [`Engine::finish`] or [`Engine::cancel`] when one ends, [`Engine::withdraw`] when a
+//! waiting one goes away, and [`Engine::advance`] at [`Engine::next_wake`]; after each of these it hands
+//! out what [`Engine::verdicts`] holds. `now` must not go backwards; if it does, the latest time counts.
+//!
+//! The parts, in the order of a call's way:
+//! `route` (which limits apply) → `admit` (fits now? go) → `lane` (else wait) → `order` (rank) →
+//! `judge` (what holds it) → `pump` (letting go) → `settle` (what it really cost).
+
+mod admit;
+mod change;
+pub(crate) mod contention;
+mod judge;
+mod lane;
+mod lend;
+mod loops;
+mod order;
+mod predict;
+mod pump;
+mod route;
+mod settle;
+mod status;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use hashbrown::{HashMap, HashTable};
+
+pub use change::ChangeError;
+pub use lend::LoanRequest;
+pub use predict::Place;
+pub use status::{LimitStatus, ServiceCounts};
+
+use self::contention::LaneKey;
+use self::lane::{Lane, Waiter};
+use self::loops::LoopRecord;
+use self::route::{LoopType, Service, Skeleton, SkeletonKey};
+use crate::call::Shape;
+use crate::config::Config;
+use crate::limit::{Limit, Spec};
+use crate::priority::Priority;
+use crate::refusal::Refusal;
+use crate::time::Nanos;
+use crate::tree::Arena;
+
+/// Kinds of units on one route: at most seven dimensions, and the slot itself.
+pub(crate) const MAX_UNIT_KINDS: usize = 8;
+/// The kind that counts the call itself: one, whatever it costs.
+pub(crate) const SLOT: u8 = 7;
+/// Shares are kept in millionths.
+pub(crate) const MILLION: i128 = 1_000_000;
+
+/// What a call takes, by kind, in the layout of its route.
+pub(crate) type Units = [u64; MAX_UNIT_KINDS];
+
+/// Permission to go. It is given back exactly once: it cannot be copied, and both ways of ending it
+/// ([`Engine::finish`], [`Engine::cancel`]) take it.
+#[derive(Debug)]
+#[must_use = "a grant that is dropped keeps its slots for ever: finish or cancel it"]
+pub struct Grant {
+    skeleton: u32,
+    loop_: u32,
+    epoch: u32,
+    class: Priority,
+    units: Units,
+    at: Nanos,
+}
+
+impl Grant {
+    /// When it was given.
+    #[must_use]
+    pub fn granted_at(&self) -> Nanos {
+        self.at
+    }
+
+    /// The base priority it was given under.
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        self.class
+    }
+}
+
+/// A waiting call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket {
+    index: u32,
+    generation: u32,
+}
+
+/// What became of a call that waited.
+#[derive(Debug)]
+pub enum Verdict {
+    /// It may go.
+    Granted(Grant),
+    /// It may not, and waits no longer.
+    Refused(Refusal),
+}
+
+/// What became of a new call that is ready to wait.
+#[derive(Debug)]
+pub enum Admission {
+    /// It may go.
+    Granted(Grant),
+    /// It waits; a verdict will come.
+    Waiting(Ticket),
+}
+
+/// The engine.
+#[derive(Debug)]
+pub struct Engine {
+    now: Nanos,
+    /// Unix time of `Nanos::ZERO`, for calendar windows.
+    unix_offset: i128,
+    /// Marks routes found under this config by this engine; no other has the same.
+    tag: u32,
+    /// How many configs were in force before this one.
+    epoch: u32,
+
+    specs: Vec<Spec>,
+    limits: Vec<Limit>,
+    free_limits: Vec<u32>,
+    global: Vec<u32>,
+    services: Vec<Service>,
+    service_index: HashMap<Box<str>, u32>,
+    loop_types: HashMap<Box<str>, LoopType>,
+    loop_specs: Vec<u32>,
+    customs: Vec<Arc<str>>,
+
+    skeletons: Vec<Skeleton>,
+    free_skeletons: Vec<u32>,
+    key_gc_at: usize,
+    skeleton_index: HashMap<SkeletonKey, u32>,
+    shapes: HashMap<Arc<Shape>, u32>,
+    key_instances: HashMap<(u32, Box<str>), u32>,
+    loops: Vec<LoopRecord>,
+    loop_index: HashTable<u32>,
+    free_loops: Vec<u32>,
+    loop_hasher: hashbrown::DefaultHashBuilder,
+    hand: usize,
+
+    lanes: Vec<Lane>,
+    free_lanes: Vec<u32>,
+    lane_index: HashMap<(u32, u32, Priority), u32>,
+    waiters: Vec<Waiter>,
+    free_waiters: Vec<u32>,
+    waiting: usize,
+    seq: u64,
+    /// The largest cost that ever waited.
+    largest: u64,
+    order: Arena<LaneKey, u64>,
+    calls: Arena<(u64, u32), Units>,
+
+    timers: BTreeSet<(Nanos, u32)>,
+    deadlines: BTreeSet<(Nanos, u32)>,
+    dirty: BTreeSet<u32>,
+    verdicts: Vec<(Ticket, Verdict)>,
+    loan_requests: Vec<LoanRequest>,
+    lent_limits: BTreeSet<u32>,
+}
+
+impl Engine {
+    /// An engine under `config`. `unix` is the wall-clock time at `now`, for calendar windows.
+    ///
+    /// # Errors
+    /// If the config holds what cannot be: a weight that is no positive number, more than seven dimensions
+    /// on one route, a limit of zero.
+    pub fn new(config: &Config, now: Nanos, unix: Duration) -> Result<Engine, ChangeError> {
+        let mut engine = Engine {
+            now,
+            unix_offset: i128::try_from(unix.as_nanos()).unwrap_or(i128::MAX) - i128::from(now.0),
+            tag: fresh_tag(),
+            epoch: 0,
+            specs: Vec::new(),
+            limits: Vec::new(),
+            free_limits: Vec::new(),
+            global: Vec::new(),
+            services: Vec::new(),
+            service_index: HashMap::new(),
+            loop_types: HashMap::new(),
+            loop_specs: Vec::new(),
+            customs: Vec::new(),
+            skeletons: Vec::new(),
+            free_skeletons: Vec::new(),
+            key_gc_at: route::MAX_KEY_SKELETONS,
+            skeleton_index: HashMap::new(),
+            shapes: HashMap::new(),
+            key_instances: HashMap::new(),
+            loops: Vec::new(),
+            loop_index: HashTable::new(),
+            free_loops: Vec::new(),
+            loop_hasher: hashbrown::DefaultHashBuilder::default(),
+            hand: 0,
+            lanes: Vec::new(),
+            free_lanes: Vec::new(),
+            lane_index: HashMap::new(),
+            waiters: Vec::new(),
+            free_waiters: Vec::new(),
+            waiting: 0,
+            seq: 0,
+            largest: 1,
+            order: Arena::default(),
+            calls: Arena::default(),
+            timers: BTreeSet::new(),
+            deadlines: BTreeSet::new(),
+            dirty: BTreeSet::new(),
+            verdicts: Vec::new(),
+            loan_requests: Vec::new(),
+            lent_limits: BTreeSet::new(),
+        };
+        engine.configure(config)?;
+        Ok(engine)
+    }
+
+    /// Brings the engine to `now`: lets calls go whose time has come, refuses those whose time is up.
+    pub fn advance(&mut self, now: Nanos) {
+        let now = self.clock(now);
+        // A call that fits at its last moment goes; hence grants before refusals.
+        if self.timers.first().is_some_and(|(wake, _)| *wake <= now) || !self.dirty.is_empty() {
+            self.pump(now);
+        }
+        while let Some(&(deadline, waiter)) = self.deadlines.first() {
+            if deadline > now {
+                break;
+            }
+            self.refuse_waiting(waiter, crate::refusal::Reason::Timeout, now);
+            self.pump(now);
+        }
+    }
+
+    /// When [`Engine::advance`] should be called next, if at all.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Nanos> {
+        let timer = self.timers.first().map(|(wake, _)| *wake);
+        let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
+        match (timer, deadline) {
+            (Some(timer), Some(deadline)) => Some(timer.min(deadline)),
+            (timer, deadline) => timer.or(deadline),
+        }
+    }
+
+    /// What became of waiting calls since this was last asked.
+    pub fn verdicts(&mut self) -> std::vec::Drain<'_, (Ticket, Verdict)> {
+        self.verdicts.drain(..)
+    }
+
+    /// Whether there is a verdict to hand out.
+    #[must_use]
+    pub fn has_verdicts(&self) -> bool {
+        !self.verdicts.is_empty()
+    }
+
+    /// How many calls wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// The latest time the engine has seen.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// The wall clock was found to differ: calendar windows that open from now on follow it.
+    pub fn set_wall_clock(&mut self, now: Nanos, unix: Duration) {
+        self.unix_offset = i128::try_from(unix.as_nanos()).unwrap_or(i128::MAX) - i128::from(now.0);
+    }
+
+    /// Takes the time: it never goes backwards.
+    #[inline]
+    fn clock(&mut self, now: Nanos) -> Nanos {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    fn grant(&mut self, skeleton: u32, loop_: u32, class: Priority, units: Units, at: Nanos) -> Grant {
+        self.skeletons[skeleton as usize].in_flight += 1;
+        self.pin_loop(loop_);
+        Grant { skeleton, loop_, epoch: self.epoch, class, units, at }
+    }
+}
+
+/// A number that no other engine and no other config has had.
+fn fresh_tag() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}

@@ -1,0 +1,294 @@
+//! Rank: which lane is first at a limit, and who goes before whom.
+//!
+//! Between base priorities the higher one is first, unless the lower one's first call has waited so long
+//! that its level (base plus one for every `aging` waited) is above the other's; and such passing by age
+//! alone is paid from a credit that grows by `aging_share` of what others are granted here. Inside a base
+//! priority age plays no part: there it is start tag, then arrival.
+
+use super::contention::{Class, Contention, LaneKey};
+use super::lane::Lane;
+use super::{Engine, MILLION, Units};
+use crate::time::{Nanos, whole_nanos};
+use crate::tree::NIL;
+
+impl Engine {
+    /// Makes `limit` the one that decides the lane's time.
+    pub(super) fn bind(&mut self, lane: u32, limit: u32) {
+        let Lane { ref route, loop_, class, skeleton, .. } = self.lanes[lane as usize];
+        let route = route.clone();
+        let slot = route.iter().find(|(id, _)| *id == limit).map_or(0, |(_, slot)| *slot);
+        let inverse = self.skeletons[skeleton as usize].inverse;
+        let demand = self.lanes[lane as usize].demand[slot as usize];
+
+        let contention = self.contention(limit);
+        contention.bound += 1;
+        let held = contention.classes[class as usize].get_or_insert_default();
+        held.demand += demand;
+        let vtime = held.vtime;
+        let flow = held.flows.entry(loop_).or_default();
+        if flow.lanes.is_empty() {
+            flow.finish = flow.finish.max(vtime);
+            held.weights += weight(inverse);
+            held.active += 1;
+        }
+        flow.lanes.push(lane);
+        let tag = flow.finish;
+
+        let target = &mut self.lanes[lane as usize];
+        target.bound = limit;
+        target.slot = slot;
+        target.tag = tag;
+        self.enter(lane);
+        if !self.limits[limit as usize].meter.is_in_flight() {
+            for (other, _) in route.iter().filter(|(other, _)| *other != limit) {
+                if !self.limits[*other as usize].meter.is_in_flight() {
+                    *self.contention(*other).through.entry(limit).or_default() += 1;
+                }
+            }
+        }
+        self.mark(limit);
+    }
+
+    /// Takes a lane out of the queue it stands in.
+    pub(super) fn unbind(&mut self, lane: u32) {
+        let Lane { ref route, loop_, class, skeleton, bound, slot, .. } = self.lanes[lane as usize];
+        if bound == NIL {
+            return;
+        }
+        let route = route.clone();
+        let demand = self.lanes[lane as usize].demand[slot as usize];
+        self.leave(lane);
+        self.lanes[lane as usize].bound = NIL;
+        let inverse = self.skeletons[skeleton as usize].inverse;
+        let contention = self.contention(bound);
+        contention.bound -= 1;
+        let was_first = contention.first == lane;
+        if was_first {
+            contention.first = NIL;
+        }
+        if let Some(held) = &mut contention.classes[class as usize] {
+            held.demand -= demand;
+            if let Some(flow) = held.flows.get_mut(&loop_) {
+                flow.lanes.retain(|known| *known != lane);
+                if flow.lanes.is_empty() {
+                    held.weights -= weight(inverse);
+                    held.active -= 1;
+                    held.forget_idle();
+                }
+            }
+        }
+        if contention.bound == 0 {
+            contention.classes = [None, None, None, None];
+            contention.credit = 0;
+        }
+        if !self.limits[bound as usize].meter.is_in_flight() {
+            for (other, _) in route.iter().filter(|(other, _)| *other != bound) {
+                if let Some(through) = self.limits[*other as usize].contention.as_mut() {
+                    if let Some(count) = through.through.get_mut(&bound) {
+                        *count -= 1;
+                        if *count == 0 {
+                            through.through.remove(&bound);
+                        }
+                    }
+                }
+                self.tidy(*other);
+            }
+        }
+        self.mark(bound);
+        if was_first {
+            self.mark_route(&route);
+        }
+    }
+
+    /// Gives a lane the place that its first call and its smallest cost deserve, after a call came or went.
+    pub(super) fn replace_lane(&mut self, lane: u32, demand: i128) {
+        let Lane { bound, class, .. } = self.lanes[lane as usize];
+        if bound == NIL {
+            return;
+        }
+        self.leave(lane);
+        self.enter(lane);
+        if let Some(held) = &mut self.contention(bound).classes[class as usize] {
+            held.demand = held.demand.saturating_add_signed(demand);
+        }
+        self.mark(bound);
+        if self.contention(bound).first == lane {
+            let route = self.lanes[lane as usize].route.clone();
+            self.mark_route(&route);
+        }
+    }
+
+    /// Charges a loop at a limit where somebody waits. `in_turn` says that the call went because it was
+    /// first here; `units` may be negative when a call settles for less than it reserved.
+    pub(super) fn charge_flow(&mut self, limit: u32, lane: (u32, u32, u8), units: i128, in_turn: bool) {
+        let (loop_, skeleton, class) = lane;
+        let inverse = i128::from(self.skeletons[skeleton as usize].inverse);
+        let Some(contention) = self.limits[limit as usize].contention.as_mut() else { return };
+        let Some(held) = contention.classes[class as usize].as_mut() else { return };
+        let vtime = held.vtime;
+        let flow = held.flows.entry(loop_).or_default();
+        let start = flow.finish.max(vtime);
+        flow.finish = start.saturating_add_signed(units.saturating_mul(inverse));
+        if in_turn {
+            held.vtime = vtime.max(start);
+        }
+        let lanes = flow.lanes.clone();
+        held.forget_idle();
+        for lane in lanes {
+            self.leave(lane);
+            let tag = self.class(limit, class).map_or(0, |class| class.tag(loop_));
+            self.lanes[lane as usize].tag = tag;
+            self.enter(lane);
+        }
+        self.mark(limit);
+    }
+
+    /// The first-ranked lane at a limit.
+    pub(super) fn first(&self, limit: u32, now: Nanos) -> Option<u32> {
+        let contention = self.limits[limit as usize].contention.as_ref()?;
+        if contention.bound == 0 {
+            return None;
+        }
+        let mut best: Option<u32> = None;
+        for class in contention.classes.iter().rev().flatten() {
+            let Some((_, _, lane)) = self.order.first(class.root) else { continue };
+            best = match best {
+                Some(higher) if !self.passes_by_age(limit, lane, higher, now) => Some(higher),
+                _ => Some(lane),
+            };
+        }
+        best
+    }
+
+    /// Whether `low`, of a lower base priority, goes before `high` at this limit because of its age.
+    pub(super) fn passes_by_age(&self, limit: u32, low: u32, high: u32, now: Nanos) -> bool {
+        self.level(low, now) > self.level(high, now) && self.has_credit(limit, low)
+    }
+
+    fn has_credit(&self, limit: u32, lane: u32) -> bool {
+        let (cap, _) = self.credit_rule(limit, lane);
+        let cost = self.head_cost(lane, limit);
+        let credit = self.limits[limit as usize].contention.as_ref().map_or(0, |held| held.credit);
+        credit >= i128::from(cost.min(cap)) * MILLION
+    }
+
+    /// The most credit that is saved up at a limit, in units, and the share that each grant adds, in
+    /// millionths.
+    pub(super) fn credit_rule(&self, limit: u32, lane: u32) -> (u64, i128) {
+        let skeleton = &self.skeletons[self.lanes[lane as usize].skeleton as usize];
+        let share = self.services[skeleton.service as usize].aging_share;
+        let whole = self.specs[self.limits[limit as usize].spec as usize].definition.whole();
+        let cap = (whole as u128 * share as u128 / MILLION as u128) as u64;
+        (cap.max(1), share)
+    }
+
+    /// Base priority plus one level for every `aging` that its first call has waited.
+    pub(super) fn level(&self, lane: u32, now: Nanos) -> u64 {
+        let held = &self.lanes[lane as usize];
+        let aging = self.aging_of(lane);
+        let waited =
+            self.head(lane).map_or(0, |head| whole_nanos(now.since(self.waiters[head as usize].enqueued)));
+        held.class as u64 + waited / aging
+    }
+
+    pub(super) fn aging_of(&self, lane: u32) -> u64 {
+        let skeleton = &self.skeletons[self.lanes[lane as usize].skeleton as usize];
+        self.services[skeleton.service as usize].aging
+    }
+
+    /// When the order at a limit changes by age alone, the lanes staying as they are.
+    pub(super) fn next_aging(&self, limit: u32, now: Nanos) -> Nanos {
+        let Some(contention) = self.limits[limit as usize].contention.as_ref() else { return Nanos::NEVER };
+        let heads: Vec<u32> = contention
+            .classes
+            .iter()
+            .flatten()
+            .filter_map(|c| self.order.first(c.root))
+            .map(|k| k.2)
+            .collect();
+        if heads.len() < 2 {
+            return Nanos::NEVER;
+        }
+        let next = |lane: u32| {
+            let aging = self.aging_of(lane);
+            let enqueued = self.head(lane).map_or(now, |head| self.waiters[head as usize].enqueued);
+            let waited = whole_nanos(now.since(enqueued));
+            Nanos(enqueued.0.saturating_add((waited / aging + 1).saturating_mul(aging)))
+        };
+        heads.into_iter().map(next).min().unwrap_or(Nanos::NEVER)
+    }
+
+    /// Whether lane `a` goes before lane `b` at `limit`, where `b` need not be bound there.
+    pub(super) fn precedes(&self, limit: u32, a: u32, b: u32, now: Nanos) -> bool {
+        let (class_a, class_b) = (self.lanes[a as usize].class, self.lanes[b as usize].class);
+        if class_a == class_b {
+            return self.key_at(limit, a) < self.key_at(limit, b);
+        }
+        if class_a > class_b {
+            !self.passes_by_age(limit, b, a, now)
+        } else {
+            self.passes_by_age(limit, a, b, now)
+        }
+    }
+
+    /// Between lanes that are bound at different limits: level, base priority, arrival.
+    pub(super) fn standing(&self, lane: u32, now: Nanos) -> (std::cmp::Reverse<(u64, u8)>, u64) {
+        let seq = self.head(lane).map_or(u64::MAX, |head| self.waiters[head as usize].seq);
+        (std::cmp::Reverse((self.level(lane, now), self.lanes[lane as usize].class as u8)), seq)
+    }
+
+    /// What the lane's first call costs at a limit of its route.
+    pub(super) fn head_cost(&self, lane: u32, limit: u32) -> u64 {
+        let route = &self.lanes[lane as usize].route;
+        let slot = route.iter().find(|(id, _)| *id == limit).map(|(_, slot)| *slot);
+        match (slot, self.head(lane)) {
+            (Some(slot), Some(head)) => self.waiters[head as usize].units[slot as usize],
+            _ => 0,
+        }
+    }
+
+    pub(super) fn head_units(&self, lane: u32) -> Units {
+        self.head(lane).map_or(Units::default(), |head| self.waiters[head as usize].units)
+    }
+
+    /// Everything about waiting at a limit, made if it is not there.
+    pub(super) fn contention(&mut self, limit: u32) -> &mut Contention {
+        self.limits[limit as usize].contention.get_or_insert_default()
+    }
+
+    pub(super) fn class(&self, limit: u32, class: u8) -> Option<&Class> {
+        self.limits[limit as usize].contention.as_ref()?.classes[class as usize].as_deref()
+    }
+
+    fn key_at(&self, limit: u32, lane: u32) -> LaneKey {
+        let held = &self.lanes[lane as usize];
+        let tag = self.class(limit, held.class as u8).map_or(0, |class| class.tag(held.loop_));
+        let seq = self.head(lane).map_or(u64::MAX, |head| self.waiters[head as usize].seq);
+        (tag, seq, lane)
+    }
+
+    fn enter(&mut self, lane: u32) {
+        let Some((seq, _)) = self.calls.first(self.lanes[lane as usize].calls) else { return };
+        let held = &mut self.lanes[lane as usize];
+        held.seq = seq;
+        let (key, limit, class) = ((held.tag, seq, lane), held.bound, held.class);
+        let least = self.calls.summary(held.calls).map_or(u64::MAX, |least| least[held.slot as usize]);
+        let contention = self.limits[limit as usize].contention.get_or_insert_default();
+        let held = contention.classes[class as usize].get_or_insert_default();
+        self.order.insert(&mut held.root, key, least);
+    }
+
+    fn leave(&mut self, lane: u32) {
+        let Lane { tag, seq, bound, class, .. } = self.lanes[lane as usize];
+        if let Some(contention) = self.limits[bound as usize].contention.as_mut() {
+            if let Some(held) = contention.classes[class as usize].as_mut() {
+                self.order.remove(&mut held.root, (tag, seq, lane));
+            }
+        }
+    }
+}
+
+/// A weight in units of 2⁻³² from the inverse in units of 2⁻³².
+fn weight(inverse: u64) -> u128 {
+    (1_u128 << 64) / u128::from(inverse.max(1))
+}

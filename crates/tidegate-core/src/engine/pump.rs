@@ -1,0 +1,339 @@
+//! Letting calls go: the loop that runs after every change.
+//!
+//! A limit is looked at again when its units changed, when its queue changed, when a booking that passes
+//! through it changed, or when its time has come. Looking at a limit means: take the first-ranked lane. If
+//! it may go, it is a candidate. If another limit holds it, it moves there. If this one holds it, the limit
+//! is armed for its time, and a call further back may go instead if it fits and moves no booking
+//! (*backfill*). Of all candidates the best goes, first-ranked lanes before backfill; then again, until
+//! nobody may go.
+//!
+//! Each look either yields a candidate or moves a lane to a limit that holds it in the present state, where
+//! it stays until the state changes. Hence the loop ends: between two grants a lane moves at most once.
+
+use std::sync::Arc;
+
+use super::contention::LaneKey;
+use super::judge::Role;
+use super::lane::{Lane, Use};
+use super::{Engine, Grant, MILLION, Ticket, Units, Verdict};
+use crate::priority::Priority;
+use crate::time::Nanos;
+use crate::tree::NIL;
+
+/// How far back a late timer is made good: a call booked for a time at most this long ago is paced from
+/// that time.
+const LATE: u64 = 20_000_000;
+
+/// A call that may go.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    lane: u32,
+    waiter: u32,
+    in_turn: bool,
+}
+
+impl Engine {
+    /// Lets everybody go who may.
+    pub(super) fn pump(&mut self, now: Nanos) {
+        while let Some(&(wake, limit)) = self.timers.first() {
+            if wake > now {
+                break;
+            }
+            self.arm(limit, Nanos::NEVER);
+            self.mark(limit);
+        }
+        let mut candidates: Vec<(u32, Candidate)> = Vec::new();
+        loop {
+            while let Some(limit) = self.dirty.pop_first() {
+                candidates.retain(|(at, _)| *at != limit);
+                if let Some(candidate) = self.look(limit, now) {
+                    candidates.push((limit, candidate));
+                }
+            }
+            let best = candidates
+                .iter()
+                .min_by_key(|(at, candidate)| (!candidate.in_turn, self.standing(candidate.lane, now), *at));
+            let Some(&(_, best)) = best else { break };
+            self.let_go(best, now);
+            for (limit, _) in candidates.drain(..) {
+                self.dirty.insert(limit);
+            }
+        }
+    }
+
+    /// Who may go at a limit, if anybody.
+    fn look(&mut self, limit: u32, now: Nanos) -> Option<Candidate> {
+        loop {
+            let Some(lane) = self.first(limit, now) else {
+                self.arm(limit, Nanos::NEVER);
+                self.tidy(limit);
+                return None;
+            };
+            self.note_first(limit, lane);
+            let waiter = self.head(lane)?;
+            let units = self.waiters[waiter as usize].units;
+            match self.obstacle(lane, &units, Role::Holder, now) {
+                None => return Some(Candidate { lane, waiter, in_turn: true }),
+                Some(held) if held.limit != limit => {
+                    self.unbind(lane);
+                    self.bind(lane, held.limit);
+                }
+                Some(held) => {
+                    self.arm(limit, held.until.min(self.next_aging(limit, now)));
+                    if self.limits[limit as usize].meter.is_in_flight() {
+                        self.note_booking(limit, lane, Nanos::NEVER);
+                        return None;
+                    }
+                    let booked = self.booking(lane, now);
+                    self.note_booking(limit, lane, booked);
+                    self.want_loan(limit, units[self.lanes[lane as usize].slot as usize], now);
+                    return self.backfill(limit, lane, booked, now);
+                }
+            }
+        }
+    }
+
+    /// A call behind the first that fits and moves no booking.
+    fn backfill(&mut self, limit: u32, first: u32, booked: Nanos, now: Nanos) -> Option<Candidate> {
+        let cost = self.head_cost(first, limit);
+        let withheld = self.withheld(limit, first, now);
+        let held = &mut self.limits[limit as usize];
+        let spare = match booked.is_never() {
+            true => u64::MAX,
+            false => held.meter.spare(now, cost, withheld, booked.max(now)),
+        };
+        if spare == 0 {
+            return None;
+        }
+        let room = held.room(0, now);
+        for class in Priority::ALL.into_iter().rev() {
+            let root = self.class(limit, class as u8).map_or(NIL, |class| class.root);
+            let mut after: Option<LaneKey> = None;
+            // As room grows others may fit before the first one's time.
+            if self.order.find(root, None, &mut |least| *least <= spare).is_some() {
+                let grows = self.limits[limit as usize].earliest(room.saturating_add(1), 0, now);
+                if grows > now {
+                    self.arm_sooner(limit, grows);
+                }
+            }
+            let bound = room.min(spare);
+            loop {
+                let root = self.class(limit, class as u8).map_or(NIL, |class| class.root);
+                let Some(key) = self.order.find(root, after, &mut |least| *least <= bound) else { break };
+                after = Some(key);
+                let lane = key.2;
+                if let Some(waiter) = self.fitting(lane, now) {
+                    return Some(Candidate { lane, waiter, in_turn: false });
+                }
+                let units = self.head_units(lane);
+                let held = if lane == first { None } else { self.obstacle(lane, &units, Role::Other, now) };
+                match held {
+                    Some(held) if held.limit != limit => {
+                        self.unbind(lane);
+                        self.bind(lane, held.limit);
+                    }
+                    _ => self.watch(limit, lane, now),
+                }
+            }
+        }
+        None
+    }
+
+    /// The first call of a lane that may go now.
+    fn fitting(&mut self, lane: u32, now: Nanos) -> Option<u32> {
+        let allowed = self.allowance(lane, now)?;
+        let fits = |units: &Units| units.iter().zip(&allowed).all(|(units, allowed)| units <= allowed);
+        self.calls
+            .find(self.lanes[lane as usize].calls, None, &mut |units| fits(units))
+            .map(|(_, waiter)| waiter)
+    }
+
+    /// Looks at `limit` again when a call of `lane` could go that another limit holds back.
+    fn watch(&mut self, limit: u32, lane: u32, now: Nanos) {
+        let route = self.lanes[lane as usize].route.clone();
+        for &(other, _) in route.iter().filter(|(other, _)| *other != limit) {
+            let watchers = &mut self.contention(other).watchers;
+            if !watchers.contains(&limit) {
+                watchers.push(limit);
+            }
+        }
+        let Some(least) = self.calls.summary(self.lanes[lane as usize].calls) else { return };
+        let opens = self.opens(lane, &route, &least, now);
+        if opens > now {
+            self.arm_sooner(limit, opens);
+            return;
+        }
+        // Each kind of unit has room for some call, but no call for all kinds: look at each.
+        let mut calls = Vec::new();
+        self.calls.each(self.lanes[lane as usize].calls, &mut |(_, waiter)| {
+            calls.push(waiter);
+            true
+        });
+        for waiter in calls {
+            let units = self.waiters[waiter as usize].units;
+            let opens = self.opens(lane, &route, &units, now);
+            if opens > now {
+                self.arm_sooner(limit, opens);
+            }
+        }
+    }
+
+    /// When every limit of a route has room for `units`, other calls apart.
+    fn opens(&self, lane: u32, route: &[Use], units: &Units, now: Nanos) -> Nanos {
+        let mut opens = Nanos::ZERO;
+        for &(limit, slot) in route {
+            let held = &self.limits[limit as usize];
+            let cost = units[slot as usize];
+            if cost > 0 || held.meter.is_in_flight() {
+                opens = opens.max(held.earliest(cost, self.withheld(limit, lane, now), now));
+            }
+        }
+        opens
+    }
+
+    /// Grants a call: takes it out of its lane, spends its units everywhere, charges its loop.
+    fn let_go(&mut self, candidate: Candidate, now: Nanos) {
+        let Candidate { lane, waiter, in_turn } = candidate;
+        let Lane { ref route, bound, loop_, class, skeleton, .. } = self.lanes[lane as usize];
+        let route: Arc<[Use]> = route.clone();
+        let held = &self.waiters[waiter as usize];
+        let (units, enqueued) = (held.units, held.enqueued);
+        let ticket = Ticket { index: waiter, generation: held.generation };
+
+        let paced = bound != NIL && !self.limits[bound as usize].meter.is_in_flight();
+        let stamp = match paced && in_turn {
+            true => self.booking(lane, now).max(enqueued).max(Nanos(now.0.saturating_sub(LATE))).min(now),
+            false => now,
+        };
+        if in_turn {
+            self.keep_credit(lane, bound, &route, &units);
+        }
+        let grant = self.spend(skeleton, loop_, class, units, &route, stamp, now);
+        for &(limit, slot) in route.iter() {
+            let units = i128::from(units[slot as usize]);
+            self.charge_flow(limit, (loop_, skeleton, class as u8), units, in_turn && limit == bound);
+        }
+        self.pull_waiter(waiter);
+        self.mark_route(&route);
+        self.services[self.skeletons[skeleton as usize].service as usize].counts.granted += 1;
+        self.verdicts.push((ticket, Verdict::Granted(grant)));
+    }
+
+    /// Books what went past a higher priority by age, and what that earns the others.
+    fn keep_credit(&mut self, lane: u32, bound: u32, route: &[Use], units: &Units) {
+        let class = self.lanes[lane as usize].class as usize;
+        for &(limit, slot) in route {
+            let (cap, share) = self.credit_rule(limit, lane);
+            let cost = i128::from(units[slot as usize]);
+            let Some(contention) = self.limits[limit as usize].contention.as_mut() else { continue };
+            let higher = contention.classes[class + 1..].iter().flatten().any(|class| class.active > 0);
+            if limit == bound && higher {
+                contention.credit -= cost * MILLION;
+            } else if contention.bound > 0 {
+                contention.credit = (contention.credit + cost * share).min(i128::from(cap) * MILLION);
+            }
+        }
+    }
+
+    /// Marks a limit to be looked at.
+    pub(super) fn mark(&mut self, limit: u32) {
+        if self.limits[limit as usize].contention.is_some() {
+            self.dirty.insert(limit);
+        }
+    }
+
+    /// Marks every limit of a route, and whoever depends on what is left there.
+    pub(super) fn mark_route(&mut self, route: &[Use]) {
+        for &(limit, _) in route {
+            self.touched(limit);
+        }
+    }
+
+    /// Something changed at a limit: looks again there and wherever that decides.
+    pub(super) fn touched(&mut self, limit: u32) {
+        let Some(contention) = self.limits[limit as usize].contention.as_mut() else { return };
+        self.dirty.insert(limit);
+        self.dirty.extend(contention.watchers.drain(..));
+        if contention.through.len() <= super::judge::MANY {
+            self.dirty.extend(contention.through.keys());
+        }
+    }
+
+    fn note_first(&mut self, limit: u32, lane: u32) {
+        let before = std::mem::replace(&mut self.contention(limit).first, lane);
+        if before != lane && before != NIL {
+            // Its booking no longer counts: whoever it held back may go.
+            let route = self.lanes[before as usize].route.clone();
+            self.mark_others(limit, &route);
+        }
+    }
+
+    fn note_booking(&mut self, limit: u32, lane: u32, booked: Nanos) {
+        let before = std::mem::replace(&mut self.contention(limit).booked, booked);
+        if before != booked {
+            let route = self.lanes[lane as usize].route.clone();
+            self.mark_others(limit, &route);
+        }
+    }
+
+    fn mark_others(&mut self, limit: u32, route: &[Use]) {
+        for &(other, _) in route.iter().filter(|(other, _)| *other != limit) {
+            let waiting = self.limits[other as usize].contention.as_ref().is_some_and(|held| held.bound > 0);
+            if waiting {
+                self.dirty.insert(other);
+            }
+        }
+    }
+
+    /// Sets when a limit is looked at next.
+    pub(super) fn arm(&mut self, limit: u32, wake: Nanos) {
+        let Some(contention) = self.limits[limit as usize].contention.as_mut() else { return };
+        let before = std::mem::replace(&mut contention.wake, wake);
+        if before == wake {
+            return;
+        }
+        if !before.is_never() {
+            self.timers.remove(&(before, limit));
+        }
+        if !wake.is_never() {
+            self.timers.insert((wake, limit));
+        }
+    }
+
+    pub(super) fn arm_sooner(&mut self, limit: u32, wake: Nanos) {
+        if self.limits[limit as usize].contention.as_ref().is_some_and(|held| wake < held.wake) {
+            self.arm(limit, wake);
+        }
+    }
+
+    /// Drops what is remembered about waiting at a limit when nothing does.
+    pub(super) fn tidy(&mut self, limit: u32) {
+        let held = self.limits[limit as usize].contention.as_ref();
+        if held.is_some_and(|held| held.bound == 0 && held.through.is_empty() && held.watchers.is_empty()) {
+            self.limits[limit as usize].contention = None;
+        }
+    }
+
+    /// Spends a call's units at every limit of its route.
+    #[allow(clippy::too_many_arguments, reason = "the parts of a grant, each of its own type")]
+    pub(super) fn spend(
+        &mut self,
+        skeleton: u32,
+        loop_: u32,
+        class: Priority,
+        units: Units,
+        route: &[Use],
+        stamp: Nanos,
+        now: Nanos,
+    ) -> Grant {
+        for &(limit, slot) in route {
+            let cost = units[slot as usize];
+            let held = &mut self.limits[limit as usize];
+            held.meter.take(cost, stamp, now);
+            if held.lent.is_some() {
+                self.spend_lent(limit, cost, now);
+            }
+        }
+        self.grant(skeleton, loop_, class, units, now)
+    }
+}

@@ -1,0 +1,339 @@
+//! Routes: which limits a call must pass.
+//!
+//! A route is found once per distinct shape of call (service, endpoint, model, loop type, key) and kept as a
+//! *skeleton*: the limits that all loops share. A loop's own limits are added when the call comes. Shapes
+//! carry whatever text callers send, so the map from shapes is bounded; skeletons are made from the patterns
+//! of the config, so there are only so many.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::lane::{Roster, Use};
+use super::{Engine, SLOT, Units};
+use crate::call::{Call, Shape, known_index};
+use crate::config::{Mode, SettleRule};
+use crate::dimension::Dimension;
+use crate::limit::{Counts, Limit};
+use crate::pattern::{Pattern, most_specific};
+use crate::priority::Priority;
+use crate::refusal::{Reason, Refusal};
+use crate::time::Nanos;
+use crate::tree::NIL;
+
+/// Shapes remembered at most.
+const MAX_SHAPES: usize = 4096;
+/// Skeletons remembered before those of idle API keys are dropped.
+pub(super) const MAX_KEY_SKELETONS: usize = 4096;
+
+/// A service of the config.
+#[derive(Debug, Default)]
+pub(crate) struct Service {
+    pub specs: Vec<u32>,
+    pub endpoints: Vec<(Pattern, Vec<u32>)>,
+    pub models: Vec<(Pattern, Vec<u32>)>,
+    pub per_key: bool,
+    pub observe: bool,
+    pub keep: bool,
+    pub aging: u64,
+    /// In millionths.
+    pub aging_share: i128,
+    pub timeout: Option<std::time::Duration>,
+    pub max_waiting: usize,
+    pub rosters: [Roster; 4],
+    pub counts: super::status::ServiceCounts,
+    /// No longer in the config.
+    pub gone: bool,
+}
+
+impl Service {
+    pub fn waiting(&self) -> usize {
+        self.rosters.iter().map(|roster| roster.waiting as usize).sum()
+    }
+
+    pub fn set_rules(&mut self, config: &crate::config::ServiceConfig) {
+        self.per_key = config.per_key;
+        self.observe = config.mode == Mode::Observe;
+        self.keep = config.settle == SettleRule::Keep;
+        self.aging = crate::time::whole_nanos(config.queue.aging).max(1_000_000);
+        self.aging_share = (config.queue.aging_share * 1e6) as i128;
+        self.timeout = config.queue.timeout;
+        self.max_waiting = config.queue.max_waiting;
+        self.gone = false;
+    }
+}
+
+/// A loop type of the config.
+#[derive(Clone, Debug)]
+pub(crate) struct LoopType {
+    pub specs: Vec<u32>,
+    pub priority: Option<Priority>,
+    pub inverse: u64,
+}
+
+/// What tells one skeleton from another: patterns, not what callers wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SkeletonKey {
+    service: u32,
+    endpoint: Option<Box<str>>,
+    model: Option<Box<str>>,
+    loop_type: Option<Box<str>>,
+    key: Option<Box<str>>,
+}
+
+/// The part of a route that all loops share.
+#[derive(Clone, Debug)]
+pub(crate) struct Skeleton {
+    key: SkeletonKey,
+    pub service: u32,
+    pub uses: Vec<Use>,
+    /// Which units each limit of a loop counts, in the order of the config.
+    pub loop_slots: Vec<u8>,
+    /// The dimensions in a call's units, by place. Only ever grows, so older grants stay readable.
+    dims: Vec<Dimension>,
+    pub priority: Priority,
+    /// 2³² divided by the weight.
+    pub inverse: u64,
+    pub observe: bool,
+    pub keep: bool,
+    pub in_flight: u32,
+    pub lanes: u32,
+}
+
+impl Skeleton {
+    /// The dimension at a place of the units.
+    pub fn dimension(&self, slot: u8) -> Option<&Dimension> {
+        self.dims.get(slot as usize)
+    }
+
+    /// The place of a dimension, added if it is new. The engine has checked that there is room.
+    fn slot(&mut self, dimension: &Dimension) -> u8 {
+        let known = self.dims.iter().position(|known| known == dimension);
+        known.unwrap_or_else(|| {
+            self.dims.push(dimension.clone());
+            self.dims.len() - 1
+        }) as u8
+    }
+}
+
+impl Engine {
+    /// The skeleton of a call's route.
+    #[inline]
+    pub(super) fn resolve(&mut self, call: &Call, now: Nanos) -> Result<u32, Refusal> {
+        let cached = call.route.load(Ordering::Relaxed);
+        if (cached >> 32) as u32 == self.tag {
+            return Ok(cached as u32);
+        }
+        let skeleton = self.resolve_shape(&call.shape, now)?;
+        call.route.store(u64::from(self.tag) << 32 | u64::from(skeleton), Ordering::Relaxed);
+        Ok(skeleton)
+    }
+
+    pub(super) fn resolve_shape(&mut self, shape: &Arc<Shape>, now: Nanos) -> Result<u32, Refusal> {
+        if let Some(skeleton) = self.shapes.get(shape) {
+            return Ok(*skeleton);
+        }
+        let unknown = || Refusal::bare(Reason::UnknownService((&*shape.service).into()));
+        let service = *self.service_index.get(&*shape.service).ok_or_else(unknown)?;
+        let held = &self.services[service as usize];
+        if held.gone {
+            return Err(unknown());
+        }
+        let pick = |patterns: &[(Pattern, Vec<u32>)], text: &Option<Box<str>>| -> Option<Box<str>> {
+            let text = text.as_deref()?;
+            let found = most_specific(patterns.iter().map(|(pattern, _)| pattern).enumerate(), text)?;
+            Some(patterns[found].0.text().into())
+        };
+        let loop_type = shape.loop_type.clone().filter(|name| self.loop_types.contains_key(name));
+        let key = SkeletonKey {
+            service,
+            endpoint: pick(&held.endpoints, &shape.endpoint),
+            model: pick(&held.models, &shape.model),
+            loop_type,
+            key: shape.key.clone().filter(|_| held.per_key),
+        };
+        let skeleton = match self.skeleton_index.get(&key) {
+            Some(skeleton) => *skeleton,
+            None => self.make_skeleton(key, now),
+        };
+        if self.shapes.len() >= MAX_SHAPES {
+            self.shapes.clear();
+        }
+        self.shapes.insert(shape.clone(), skeleton);
+        Ok(skeleton)
+    }
+
+    fn make_skeleton(&mut self, key: SkeletonKey, now: Nanos) -> u32 {
+        if key.key.is_some() && self.skeleton_index.len() >= self.key_gc_at {
+            self.forget_idle_keys(now);
+        }
+        let skeleton = Skeleton {
+            key: key.clone(),
+            service: key.service,
+            uses: Vec::new(),
+            loop_slots: Vec::new(),
+            dims: Vec::new(),
+            priority: Priority::Normal,
+            inverse: 1 << 32,
+            observe: false,
+            keep: false,
+            in_flight: 0,
+            lanes: 0,
+        };
+        let index = match self.free_skeletons.pop() {
+            Some(index) => {
+                self.skeletons[index as usize] = skeleton;
+                index
+            }
+            None => {
+                self.skeletons.push(skeleton);
+                (self.skeletons.len() - 1) as u32
+            }
+        };
+        self.skeleton_index.insert(key, index);
+        self.route_skeleton(index, now);
+        index
+    }
+
+    /// Drops the routes and limits of API keys that nothing uses and to which nothing would be forgiven.
+    /// It is done when their number has doubled since the last time, so each new key pays for a few.
+    fn forget_idle_keys(&mut self, now: Nanos) {
+        let own =
+            |engine: &Engine, limit: u32| engine.specs[engine.limits[limit as usize].spec as usize].per_key;
+        let mut busy: hashbrown::HashSet<Box<str>> = hashbrown::HashSet::new();
+        for (key, skeleton) in &self.skeleton_index {
+            let Some(name) = &key.key else { continue };
+            let held = &self.skeletons[*skeleton as usize];
+            let spent = held
+                .uses
+                .iter()
+                .any(|(limit, _)| own(self, *limit) && !self.limits[*limit as usize].is_idle(now));
+            if held.in_flight > 0 || held.lanes > 0 || spent {
+                busy.insert(name.clone());
+            }
+        }
+        let idle = |name: &str| !name.is_empty() && !busy.contains(name);
+        let (free, index) = (&mut self.free_skeletons, &mut self.skeleton_index);
+        index.retain(|key, skeleton| {
+            let gone = key.key.as_deref().is_some_and(idle);
+            if gone {
+                free.push(*skeleton);
+            }
+            !gone
+        });
+        let mut unused = Vec::new();
+        self.key_instances.retain(|(_, name), limit| {
+            if idle(name) {
+                unused.push(*limit);
+            }
+            !idle(name)
+        });
+        for limit in unused {
+            self.remove_limit(limit);
+        }
+        // Routes that calls and shapes remember may be gone.
+        self.shapes.clear();
+        self.tag = super::fresh_tag();
+        self.key_gc_at = (2 * self.skeleton_index.len()).max(MAX_KEY_SKELETONS);
+    }
+
+    /// Lists the limits that a skeleton's calls must pass, under the config in force.
+    pub(super) fn route_skeleton(&mut self, index: u32, now: Nanos) {
+        let key = self.skeletons[index as usize].key.clone();
+        let service = &self.services[key.service as usize];
+        let of = |patterns: &[(Pattern, Vec<u32>)], text: &Option<Box<str>>| -> Vec<u32> {
+            let found = patterns.iter().find(|(pattern, _)| Some(pattern.text()) == text.as_deref());
+            found.map(|(_, specs)| specs.clone()).unwrap_or_default()
+        };
+        let mut specs = self.global.clone();
+        specs.extend(&service.specs);
+        specs.extend(of(&service.endpoints, &key.endpoint));
+        specs.extend(of(&service.models, &key.model));
+        let loop_type = key.loop_type.as_ref().and_then(|name| self.loop_types.get(name)).cloned();
+        specs.extend(loop_type.iter().flat_map(|loop_type| &loop_type.specs));
+        let (observe, keep) = (service.observe, service.keep);
+
+        let mut uses = Vec::with_capacity(specs.len());
+        for spec in specs {
+            let limit = self.instance(spec, key.key.as_deref(), now);
+            uses.push((limit, self.slot_of(index, spec)));
+        }
+        let loop_slots = self.loop_specs.clone().into_iter().map(|spec| self.slot_of(index, spec)).collect();
+        let skeleton = &mut self.skeletons[index as usize];
+        skeleton.uses = uses;
+        skeleton.loop_slots = loop_slots;
+        skeleton.observe = observe;
+        skeleton.keep = keep;
+        skeleton.priority = loop_type.as_ref().and_then(|t| t.priority).unwrap_or_default();
+        skeleton.inverse = loop_type.map_or(1 << 32, |t| t.inverse);
+    }
+
+    fn slot_of(&mut self, skeleton: u32, spec: u32) -> u8 {
+        match &self.specs[spec as usize].definition.counts {
+            Counts::Concurrency(_) => SLOT,
+            Counts::ByteBudget(_) => self.skeletons[skeleton as usize].slot(&Dimension::Bytes),
+            Counts::Rate { dimension, .. } => {
+                let dimension = dimension.clone();
+                self.skeletons[skeleton as usize].slot(&dimension)
+            }
+        }
+    }
+
+    /// The limit that a definition stands for: the one that all share, or the one of this API key.
+    fn instance(&mut self, spec: u32, key: Option<&str>, now: Nanos) -> u32 {
+        let held = &self.specs[spec as usize];
+        let key = match key {
+            Some(key) if held.per_key => key,
+            _ if held.shared != NIL => return held.shared,
+            // Calls without a key share an instance.
+            _ => "",
+        };
+        if let Some(limit) = self.key_instances.get(&(spec, key.into())) {
+            return *limit;
+        }
+        let meter = self.specs[spec as usize].definition.meter(now, self.unix_offset);
+        let limit = self.add_limit(Limit::new(spec, meter, self.epoch));
+        if key.is_empty() && !self.specs[spec as usize].per_key {
+            self.specs[spec as usize].shared = limit;
+        } else {
+            self.key_instances.insert((spec, key.into()), limit);
+        }
+        limit
+    }
+
+    /// All limits of a route: the skeleton's, then the loop's.
+    pub(super) fn route_of(&self, skeleton: u32, loop_: u32) -> Vec<Use> {
+        let held = &self.skeletons[skeleton as usize];
+        let mut route = held.uses.clone();
+        let mut at = self.loops.get(loop_ as usize).map_or(NIL, |record| record.first);
+        for slot in &held.loop_slots {
+            if at == NIL {
+                break;
+            }
+            route.push((at, *slot));
+            at = self.limits[at as usize].sibling;
+        }
+        route
+    }
+
+    /// A call's cost in the layout of its route.
+    #[inline]
+    pub(super) fn units_of(&self, skeleton: u32, call: &Call) -> Result<Units, Refusal> {
+        if call.cost.bad().is_some() {
+            return Err(Refusal::bare(Reason::InvalidCost));
+        }
+        for (name, _) in call.cost.custom() {
+            if !self.customs.contains(name) {
+                return Err(Refusal::bare(Reason::UnknownDimension(name.clone())));
+            }
+        }
+        let mut units = Units::default();
+        for (units, dimension) in units.iter_mut().zip(&self.skeletons[skeleton as usize].dims) {
+            *units = match known_index(dimension) {
+                Some(index) => call.cost.known_units(index),
+                None => call.cost.units(dimension),
+            };
+        }
+        units[SLOT as usize] = 1;
+        Ok(units)
+    }
+}

@@ -1,0 +1,87 @@
+//! The end of a call: slots come back, and the reservation becomes what it really cost.
+
+use super::{Engine, Grant};
+use crate::call::Cost;
+use crate::time::Nanos;
+
+impl Engine {
+    /// The call ended. `actual` is what it really cost, in the dimensions it states; the rest cost what
+    /// was reserved. What was reserved above that returns to where it came from, unless the service keeps
+    /// it; what is above the reservation is debt. Slots come back.
+    pub fn finish(&mut self, grant: Grant, actual: Option<&Cost>, now: Nanos) {
+        let now = self.clock(now);
+        let keep = self.skeletons[grant.skeleton as usize].keep;
+        self.end(&grant, now, |engine, limit, slot, reserved| {
+            let dimension = engine.skeletons[grant.skeleton as usize].dimension(slot);
+            let stated = dimension.zip(actual).filter(|(dimension, actual)| actual.states(dimension));
+            let Some(cost) = stated.map(|(dimension, actual)| actual.units(dimension)) else { return };
+            let meter = &mut engine.limits[limit as usize].meter;
+            if cost > reserved {
+                meter.charge(cost - reserved, now);
+            } else if cost < reserved && !keep {
+                meter.refund(reserved - cost, grant.at, now);
+            } else {
+                return;
+            }
+            if cost < reserved || !keep {
+                let change = i128::from(cost) - i128::from(reserved);
+                let lane = (grant.loop_, grant.skeleton, grant.class as u8);
+                engine.charge_flow(limit, lane, change, false);
+            }
+        });
+    }
+
+    /// The call is known never to have left: everything comes back.
+    pub fn cancel(&mut self, grant: Grant, now: Nanos) {
+        let now = self.clock(now);
+        self.end(&grant, now, |engine, limit, _, reserved| {
+            let held = &mut engine.limits[limit as usize];
+            held.meter.refund(reserved, grant.at, now);
+            if let Some(lent) = &mut held.lent {
+                lent.give_back(reserved, now);
+            }
+            let lane = (grant.loop_, grant.skeleton, grant.class as u8);
+            engine.charge_flow(limit, lane, -i128::from(reserved), false);
+        });
+    }
+
+    /// Ends a call at every limit it took from: slots are freed, `settle` sees to the rates.
+    fn end(&mut self, grant: &Grant, now: Nanos, mut settle: impl FnMut(&mut Engine, u32, u8, u64)) {
+        let waited_for = self.waiting > 0;
+        let skeleton = grant.skeleton as usize;
+        let shared = self.skeletons[skeleton].uses.len();
+        let mut own = self.loops.get(grant.loop_ as usize).map_or(crate::tree::NIL, |record| record.first);
+        let mut index = 0;
+        loop {
+            let (limit, slot) = if index < shared {
+                self.skeletons[skeleton].uses[index]
+            } else if own != crate::tree::NIL {
+                let next = (own, self.skeletons[skeleton].loop_slots[index - shared]);
+                own = self.limits[own as usize].sibling;
+                next
+            } else {
+                break;
+            };
+            index += 1;
+            // A limit made after the grant was given has nothing of it.
+            if self.limits[limit as usize].since > grant.epoch {
+                continue;
+            }
+            let reserved = grant.units[slot as usize];
+            if self.limits[limit as usize].meter.is_in_flight() {
+                self.limits[limit as usize].meter.refund(reserved, grant.at, now);
+            } else {
+                settle(self, limit, slot, reserved);
+            }
+            if waited_for {
+                self.touched(limit);
+            }
+        }
+        self.skeletons[skeleton].in_flight -= 1;
+        self.unpin_loop(grant.loop_);
+        if waited_for {
+            self.advance(now);
+            self.pump(now);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What the engine shows of itself.
+
+use std::sync::Arc;
+
+use super::Engine;
+use crate::config::SettleRule;
+use crate::time::Nanos;
+use crate::tree::NIL;
+
+/// What became of a service's calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServiceCounts {
+    /// Went.
+    pub granted: u64,
+    /// Would not wait, and did not fit.
+    pub refused: u64,
+    /// Waited in vain.
+    pub timed_out: u64,
+    /// Pushed out of a full queue.
+    pub shed: u64,
+    /// Went although they did not fit, because the service is only observed.
+    pub would_wait: u64,
+}
+
+/// One limit as it stands.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct LimitStatus {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The most it allows (N, the burst of a bucket, or the bound in flight).
+    pub capacity: u64,
+    /// What is spent and still counts; above `capacity` it is debt.
+    pub used: u64,
+    /// When it is wholly available again, where that can be known.
+    pub reset: Option<Nanos>,
+    /// How many calls wait because of it.
+    pub waiting: usize,
+}
+
+impl Engine {
+    /// Every limit, instances of loops and keys included.
+    pub fn limits(&mut self, now: Nanos) -> Vec<LimitStatus> {
+        let now = self.clock(now);
+        let free: hashbrown::HashSet<u32> = self.free_limits.iter().copied().collect();
+        let live: Vec<u32> = (0..self.limits.len() as u32).filter(|limit| !free.contains(limit)).collect();
+        live.into_iter().map(|limit| self.limit_status(limit, now)).collect()
+    }
+
+    /// One limit by name.
+    pub fn limit(&mut self, name: &str, now: Nanos) -> Option<LimitStatus> {
+        let now = self.clock(now);
+        self.limit_named(name).map(|limit| self.limit_status(limit, now))
+    }
+
+    /// What became of a service's calls.
+    #[must_use]
+    pub fn counts(&self, service: &str) -> Option<ServiceCounts> {
+        Some(self.services[*self.service_index.get(service)? as usize].counts)
+    }
+
+    /// Whether the service keeps what a call reserved above its cost.
+    #[must_use]
+    pub fn settle_rule(&self, service: &str) -> Option<SettleRule> {
+        let held = &self.services[*self.service_index.get(service)? as usize];
+        Some(if held.keep { SettleRule::Keep } else { SettleRule::Refund })
+    }
+
+    fn limit_status(&mut self, limit: u32, now: Nanos) -> LimitStatus {
+        let mut waiting = 0;
+        if let Some(contention) = &self.limits[limit as usize].contention {
+            for class in contention.classes.iter().flatten() {
+                self.order.each(class.root, &mut |(_, _, lane)| {
+                    waiting += self.lanes[lane as usize].len as usize;
+                    true
+                });
+            }
+        }
+        let (name, reset) = (self.limit_name(limit), self.reset_of(limit, now));
+        let spec = &self.specs[self.limits[limit as usize].spec as usize];
+        let capacity = spec.definition.whole();
+        let used = self.limits[limit as usize].meter.used(now);
+        LimitStatus { name, capacity, used, reset, waiting }
+    }
+
+    /// A limit's name: its level, what it counts, its window.
+    pub(super) fn limit_name(&self, limit: u32) -> Arc<str> {
+        let held = &self.limits[limit as usize];
+        let spec = &self.specs[held.spec as usize];
+        if held.owner != NIL {
+            let name = self.loop_name(held.owner).map_or("", |name| name);
+            return format!("loop:{name}/{}", spec.suffix).into();
+        }
+        if spec.per_key {
+            let key = self.key_instances.iter().find(|(_, known)| **known == limit);
+            let key = key.map_or("", |((_, key), _)| if key.is_empty() { "none" } else { key });
+            let (service, rest) = spec.level.split_once('/').unwrap_or((&spec.level, ""));
+            let rest = if rest.is_empty() { String::new() } else { format!("{rest}/") };
+            return format!("{service}/key:{key}/{rest}{}", spec.suffix).into();
+        }
+        format!("{}/{}", spec.level, spec.suffix).into()
+    }
+}

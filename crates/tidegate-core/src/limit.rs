@@ -1,0 +1,226 @@
+//! A limit: what it is called, what it counts and how, and the units it has been lent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+
+use crate::algorithm::{Boundary, Bucket, FixedWindow, InFlight, Meter, SlidingWindow};
+use crate::allotment::Allotment;
+use crate::config::{RateLimit, Reserve};
+use crate::dimension::Dimension;
+use crate::engine::contention::Contention;
+use crate::priority::Priority;
+use crate::rate::{Algorithm, Rate, WindowName};
+use crate::time::Nanos;
+use crate::tree::NIL;
+
+/// Windows up to this long are paced.
+const PACED: Duration = Duration::from_secs(60);
+/// An unstated burst is what flows in this part of the window.
+const BURST_PART: u64 = 120;
+
+/// What a limit says, apart from who it is for.
+#[derive(Clone, Debug)]
+pub(crate) struct Definition {
+    pub counts: Counts,
+    reserve: Reserve,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Counts {
+    Rate {
+        dimension: Dimension,
+        rate: Rate,
+        algorithm: Algorithm,
+        burst: Option<u64>,
+        calendar: Option<String>,
+    },
+    Concurrency(u64),
+    ByteBudget(u64),
+}
+
+impl Definition {
+    /// A rate as written. `mirrors` says that it mirrors an upstream's limit and not a rule of our own.
+    pub fn rate(limit: &RateLimit, level: Reserve, mirrors: bool) -> Definition {
+        let algorithm = match (limit.algorithm, &limit.calendar) {
+            (Some(algorithm), _) => algorithm,
+            (None, Some(_)) => Algorithm::FixedWindow,
+            (None, None) => Algorithm::SlidingWindow,
+        };
+        let units = limit.rate.units();
+        let burst = match algorithm {
+            Algorithm::TokenBucket => Some(limit.burst.unwrap_or(units)),
+            Algorithm::FixedWindow => None,
+            Algorithm::SlidingWindow => match limit.burst {
+                Some(burst) => (burst < units).then_some(burst),
+                None => (mirrors && limit.rate.window() <= PACED).then(|| (units / BURST_PART).max(1)),
+            },
+        };
+        let counts = Counts::Rate {
+            dimension: limit.dimension.clone(),
+            rate: limit.rate,
+            algorithm,
+            burst,
+            calendar: limit.calendar.clone(),
+        };
+        Definition { counts, reserve: limit.reserve.unwrap_or(level) }
+    }
+
+    pub fn in_flight(counts: Counts, reserve: Reserve) -> Definition {
+        Definition { counts, reserve }
+    }
+
+    pub fn reserve(&self) -> Reserve {
+        self.reserve
+    }
+
+    /// What follows the level in the limit's name.
+    pub fn suffix(&self) -> String {
+        match &self.counts {
+            Counts::Rate { dimension, rate, .. } => format!("{dimension}/{}", WindowName(rate.window())),
+            Counts::Concurrency(_) => "concurrency".into(),
+            Counts::ByteBudget(_) => "byte_budget".into(),
+        }
+    }
+
+    pub fn meter(&self, now: Nanos, unix_offset: i128) -> Meter {
+        match &self.counts {
+            Counts::Concurrency(bound) => Meter::InFlight(InFlight::slots(*bound)),
+            Counts::ByteBudget(bound) => Meter::InFlight(InFlight::budget(*bound)),
+            Counts::Rate { rate, algorithm: Algorithm::TokenBucket, burst, .. } => {
+                Meter::Bucket(Bucket::full(*rate, burst.unwrap_or(rate.units()), now))
+            }
+            Counts::Rate { rate, algorithm: Algorithm::SlidingWindow, burst, .. } => {
+                Meter::Sliding(match burst {
+                    Some(burst) => SlidingWindow::paced(*rate, *burst, now),
+                    None => SlidingWindow::new(*rate),
+                })
+            }
+            Counts::Rate { rate, algorithm: Algorithm::FixedWindow, calendar, .. } => {
+                // The parser knows only zones that exist; one that vanished counts as UTC.
+                let boundary = match calendar {
+                    Some(zone) => Boundary::Calendar {
+                        zone: TimeZone::get(zone).unwrap_or(TimeZone::UTC),
+                        offset: unix_offset,
+                    },
+                    None => Boundary::Anchor(now),
+                };
+                Meter::Fixed(FixedWindow::new(*rate, boundary, now))
+            }
+        }
+    }
+
+    /// Brings a meter made by an older definition of the same limit to this one. Consumption stays.
+    pub fn change(&self, meter: &mut Meter, now: Nanos, unix_offset: i128, old: &Definition) {
+        match (&self.counts, meter) {
+            (Counts::Concurrency(bound) | Counts::ByteBudget(bound), Meter::InFlight(held)) => {
+                held.change(*bound);
+            }
+            (Counts::Rate { rate, algorithm: Algorithm::TokenBucket, burst, .. }, Meter::Bucket(bucket)) => {
+                bucket.change(*rate, burst.unwrap_or(rate.units()), now);
+            }
+            (
+                Counts::Rate { rate, algorithm: Algorithm::SlidingWindow, burst, .. },
+                Meter::Sliding(window),
+            ) => {
+                window.change(*rate, *burst, now);
+            }
+            (
+                Counts::Rate { rate, algorithm: Algorithm::FixedWindow, calendar, .. },
+                Meter::Fixed(window),
+            ) if matches!(&old.counts, Counts::Rate { calendar: before, .. } if before == calendar) => {
+                window.change(rate.units());
+            }
+            // Another algorithm: what was spent counts as spent now.
+            (_, meter) => {
+                let used = meter.used(now);
+                *meter = self.meter(now, unix_offset);
+                meter.charge(used, now);
+            }
+        }
+    }
+
+    /// Units that a call of each priority must leave alone.
+    pub fn withheld(&self, capacity: u64) -> [u64; 4] {
+        Priority::ALL.map(|priority| (self.reserve.withheld_from(priority) * capacity as f64) as u64)
+    }
+
+    /// The units that the definition's shares are of.
+    pub fn whole(&self) -> u64 {
+        match &self.counts {
+            Counts::Rate { rate, algorithm: Algorithm::TokenBucket, burst, .. } => {
+                burst.unwrap_or(rate.units())
+            }
+            Counts::Rate { rate, .. } => rate.units(),
+            Counts::Concurrency(bound) | Counts::ByteBudget(bound) => *bound,
+        }
+    }
+}
+
+/// A definition in use, shared by all instances made from it.
+#[derive(Clone, Debug)]
+pub(crate) struct Spec {
+    pub definition: Definition,
+    pub withheld: [u64; 4],
+    /// What stands before the suffix: the level. Instances of loops and keys put their own id in.
+    pub level: Arc<str>,
+    pub suffix: Arc<str>,
+    /// The one instance, unless each loop or key has its own.
+    pub shared: u32,
+    pub per_key: bool,
+    /// No longer in the config.
+    pub gone: bool,
+}
+
+impl Spec {
+    pub fn new(level: &str, definition: Definition) -> Spec {
+        let (withheld, suffix) = (definition.withheld(definition.whole()), definition.suffix().into());
+        Spec { withheld, suffix, level: level.into(), definition, shared: NIL, per_key: false, gone: false }
+    }
+}
+
+/// One limit at work.
+#[derive(Clone, Debug)]
+pub(crate) struct Limit {
+    pub meter: Meter,
+    /// Whose units these are, if they are lent.
+    pub lent: Option<Box<Allotment>>,
+    /// Who waits here or holds a booking that passes through.
+    pub contention: Option<Box<Contention>>,
+    pub spec: u32,
+    /// The loop that it belongs to, and the next limit of that loop.
+    pub owner: u32,
+    pub sibling: u32,
+    /// The config in force when it was made: older grants took nothing here.
+    pub since: u32,
+}
+
+impl Limit {
+    pub fn new(spec: u32, meter: Meter, since: u32) -> Limit {
+        Limit { meter, lent: None, contention: None, spec, owner: NIL, sibling: NIL, since }
+    }
+
+    /// Whether `cost` may go now: the meter has room, and so has the allotment.
+    #[inline]
+    pub fn fits(&mut self, cost: u64, withheld: u64, now: Nanos) -> bool {
+        self.meter.fits(cost, withheld, now) && self.lent.as_ref().is_none_or(|lent| lent.room(now) >= cost)
+    }
+
+    /// When `cost` could go; never, if only the lender knows.
+    pub fn earliest(&self, cost: u64, withheld: u64, now: Nanos) -> Nanos {
+        let lent = self.lent.as_ref().map_or(Nanos::ZERO, |lent| lent.earliest(cost, now));
+        self.meter.earliest(cost, withheld).max(lent)
+    }
+
+    /// The largest cost that fits now.
+    pub fn room(&mut self, withheld: u64, now: Nanos) -> u64 {
+        let lent = self.lent.as_ref().map_or(u64::MAX, |lent| lent.room(now));
+        self.meter.room(withheld, now).min(lent)
+    }
+
+    /// Whether nothing would be forgiven by forgetting it.
+    pub fn is_idle(&self, now: Nanos) -> bool {
+        self.contention.is_none() && self.lent.is_none() && self.meter.full_at() <= now
+    }
+}
