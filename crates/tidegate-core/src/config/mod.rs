@@ -3,6 +3,9 @@
 //! Everything here is plain data with its defaults filled in. A value of these types has passed every check
 //! that can be made without knowing the call: the engine takes it as it is.
 
+mod hint;
+pub mod units;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -66,7 +69,7 @@ pub struct RateLimit {
     pub algorithm: Option<Algorithm>,
     /// How much may go at once, if that was written.
     pub burst: Option<u64>,
-    /// For calendar windows: the IANA time zone whose day, hour or month bounds the window.
+    /// For calendar windows: the IANA time zone whose day, hour or minute bounds the window.
     pub calendar: Option<String>,
     /// Shares kept for a priority and above, for this limit; overrides the level's.
     pub reserve: Option<Reserve>,
