@@ -3,7 +3,11 @@
 //! Everything here is plain data with its defaults filled in. A value of these types has passed every check
 //! that can be made without knowing the call: the engine takes it as it is.
 
+mod check;
+mod expand;
 mod hint;
+mod path;
+pub mod presets;
 pub mod units;
 
 use std::collections::BTreeMap;
@@ -12,6 +16,8 @@ use std::time::Duration;
 use crate::dimension::Dimension;
 use crate::priority::Priority;
 use crate::rate::{Algorithm, Rate};
+
+pub use check::Problem;
 
 /// A whole `tidegate.toml`.
 #[derive(Clone, Debug, PartialEq)]
