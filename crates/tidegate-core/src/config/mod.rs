@@ -4,8 +4,10 @@
 //! that can be made without knowing the call: the engine takes it as it is.
 
 mod check;
+mod error;
 mod expand;
 mod hint;
+mod parse;
 mod path;
 pub mod presets;
 pub mod units;
@@ -18,6 +20,7 @@ use crate::priority::Priority;
 use crate::rate::{Algorithm, Rate};
 
 pub use check::Problem;
+pub use error::{ConfigError, ConfigErrors};
 
 /// A whole `tidegate.toml`.
 #[derive(Clone, Debug, PartialEq)]
