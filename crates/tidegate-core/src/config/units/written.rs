@@ -142,8 +142,7 @@ fn parse(text: &str, amount: fn(&str) -> Result<Amount, UnitError>) -> Result<Wr
 /// Whether a window can follow that zone's calendar; the zone's name as the database spells it.
 pub(crate) fn check_calendar(window: Duration, zone: &str) -> Result<String, UnitError> {
     let known = ZONES.get(zone).ok();
-    let Some(name) = known.as_ref().filter(|zone| !zone.is_unknown()).and_then(|zone| zone.iana_name())
-    else {
+    let Some(name) = known.as_ref().and_then(|zone| zone.iana_name()) else {
         let names: Vec<String> = ZONES.available().map(|name| name.as_str().to_owned()).collect();
         let hint = did_you_mean(zone, names.iter().map(String::as_str))
             .unwrap_or_else(|| "use an IANA name, such as `UTC` or `America/Los_Angeles`".into());
