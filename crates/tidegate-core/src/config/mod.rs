@@ -3,12 +3,24 @@
 //! Everything here is plain data with its defaults filled in. A value of these types has passed every check
 //! that can be made without knowing the call: the engine takes it as it is.
 
+mod check;
+mod error;
+mod expand;
+mod hint;
+mod parse;
+mod path;
+pub mod presets;
+pub mod units;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::dimension::Dimension;
 use crate::priority::Priority;
 use crate::rate::{Algorithm, Rate};
+
+pub use check::Problem;
+pub use error::{ConfigError, ConfigErrors};
 
 /// A whole `tidegate.toml`.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,7 +78,7 @@ pub struct RateLimit {
     pub algorithm: Option<Algorithm>,
     /// How much may go at once, if that was written.
     pub burst: Option<u64>,
-    /// For calendar windows: the IANA time zone whose day, hour or month bounds the window.
+    /// For calendar windows: the IANA time zone whose day, hour or minute bounds the window.
     pub calendar: Option<String>,
     /// Shares kept for a priority and above, for this limit; overrides the level's.
     pub reserve: Option<Reserve>,

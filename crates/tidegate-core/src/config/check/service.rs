@@ -1,0 +1,91 @@
+//! One service.
+
+use super::{Check, names};
+use crate::config::expand::is_variable_name;
+use crate::config::hint::{did_you_mean_or_list, quoted};
+use crate::config::path::join;
+use crate::config::presets::PRESETS;
+use crate::config::{BreakerConfig, QueueConfig, RetryConfig, ServiceConfig};
+
+impl Check {
+    pub(super) fn service(&mut self, name: &str, service: &ServiceConfig) {
+        let path = join("services", name);
+        if let Some((message, hint)) = names::wrong_service_name(name) {
+            self.report(&path, message, hint);
+        }
+        if let Some(preset) = &service.preset
+            && !PRESETS.contains(&preset.as_str())
+        {
+            let hint = did_you_mean_or_list(preset, &PRESETS);
+            let message = format!("unknown preset {}", quoted(preset));
+            self.report(&join(&path, "preset"), message, hint.as_str());
+        }
+        if let Some(upstream) = &service.upstream {
+            self.http_url(&join(&path, "upstream"), upstream);
+        }
+        // What stands here may be the key itself, put in the wrong place: it is not repeated.
+        if service.api_key_env.as_ref().is_some_and(|name| !is_variable_name(name)) {
+            let hint = "name the variable that holds the key, such as `OPENAI_API_KEY`";
+            self.report(&join(&path, "api_key_env"), "this is not the name of an environment variable", hint);
+        }
+        let preset = service.preset.is_some();
+        self.level(&path, &service.limits, preset);
+        for (pattern, limits) in &service.endpoints {
+            let path = join(&join(&path, "endpoints"), pattern);
+            if let Some((message, hint)) = names::wrong_endpoint(pattern) {
+                self.report(&path, message, hint.as_str());
+            }
+            self.level(&path, limits, preset);
+        }
+        for (pattern, limits) in &service.models {
+            let path = join(&join(&path, "models"), pattern);
+            if !names::is_model_pattern(pattern) {
+                let message = format!("{} is not a model pattern", quoted(pattern));
+                self.report(&path, message, "write a model's name, with `*` for anything, such as `gpt-4o*`");
+            }
+            self.level(&path, limits, preset);
+        }
+        self.retry(&join(&path, "retry"), &service.retry);
+        if let Some(breaker) = &service.breaker {
+            self.breaker(&join(&path, "breaker"), breaker);
+        }
+        self.queue(&join(&path, "queue"), &service.queue);
+    }
+
+    fn retry(&mut self, path: &str, retry: &RetryConfig) {
+        if let (Some(initial), Some(max)) = (retry.initial, retry.max)
+            && initial > max
+        {
+            let message = format!("the first delay, {initial:?}, is above the longest, {max:?}");
+            self.report(&join(path, "initial"), message, "lower `initial` or raise `max`");
+        }
+        if let Some(jitter) = retry.jitter {
+            self.share(&join(path, "jitter"), jitter);
+        }
+        if let Some(budget) = retry.budget
+            && !(budget.is_finite() && budget >= 0.0)
+        {
+            let message = format!("a budget of {budget} is not a share of the calls");
+            self.report(&join(path, "budget"), message, "write 20 % as 0.2");
+        }
+    }
+
+    fn breaker(&mut self, path: &str, breaker: &BreakerConfig) {
+        if breaker.failures == 0 {
+            let message = "a breaker that opens after 0 failures never closes";
+            self.report(&join(path, "failures"), message, "use at least 1");
+        }
+        if breaker.open_for.is_zero() {
+            let message = "a breaker that stays open for no time holds nothing back";
+            self.report(&join(path, "open_for"), message, "use a time such as \"30s\"");
+        }
+    }
+
+    fn queue(&mut self, path: &str, queue: &QueueConfig) {
+        if queue.aging.is_zero() {
+            let message = "with an aging of 0 every call would outrank every other";
+            self.report(&join(path, "aging"), message, "use a time such as \"30s\"");
+        }
+        self.share(&join(path, "aging_share"), queue.aging_share);
+    }
+}

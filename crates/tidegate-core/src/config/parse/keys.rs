@@ -1,0 +1,84 @@
+//! Which keys stand where, and what to say about the others.
+
+use super::walk::{Field, Walk};
+use crate::config::hint::{did_you_mean, distance, quoted};
+
+pub(super) const TOP: &[&str] = &["listen", "state", "global", "services", "loop_types", "loops", "alerts"];
+pub(super) const STATE: &[&str] = &["path", "redis"];
+pub(super) const ALERTS: &[&str] = &["approaching", "webhook"];
+pub(super) const RETRY: &[&str] = &["max_retries", "initial", "max", "jitter", "budget"];
+pub(super) const BREAKER: &[&str] = &["failures", "open_for"];
+pub(super) const QUEUE: &[&str] = &["timeout", "max_waiting", "aging", "aging_share"];
+pub(super) const RATE: &[&str] = &["limit", "algorithm", "burst", "reserve"];
+/// The keys of every level.
+pub(super) const LEVEL: &[&str] = &[
+    "requests",
+    "tokens",
+    "input_tokens",
+    "output_tokens",
+    "bytes",
+    "usd",
+    "concurrency",
+    "throttled_concurrency",
+    "byte_budget",
+    "reserve",
+];
+/// What a service has beside the keys of a level.
+pub(super) const SERVICE: &[&str] = &[
+    "preset",
+    "upstream",
+    "api_key_env",
+    "endpoints",
+    "models",
+    "per_key",
+    "mode",
+    "headers",
+    "settle",
+    "retry",
+    "breaker",
+    "queue",
+];
+/// What a loop type has beside the keys of a level.
+pub(super) const LOOP_TYPE: &[&str] = &["priority", "weight"];
+
+/// Where a key of each list belongs, in words.
+const HOMES: &[(&[&str], &str)] = &[
+    (TOP, "at the top of the file"),
+    (LEVEL, "in [global], [loops], a service, an endpoint, a model or a loop type"),
+    (SERVICE, "in [services.<name>]"),
+    (LOOP_TYPE, "in [loop_types.<name>]"),
+    (STATE, "in [state]"),
+    (ALERTS, "in [alerts]"),
+    (RETRY, "in [services.<name>.retry]"),
+    (BREAKER, "in [services.<name>.breaker]"),
+    (QUEUE, "in [services.<name>.queue]"),
+    (RATE, "in a limit's own table, such as tokens = { limit = \"200k/min\", burst = \"10k\" }"),
+];
+
+/// Where a key belongs, if it is known anywhere.
+fn home(name: &str) -> Option<String> {
+    let (_, place) = HOMES.iter().find(|(keys, _)| keys.contains(&name))?;
+    Some(format!("`{name}` belongs {place}"))
+}
+
+/// Whether a key is known anywhere in the file, and so never the name of a custom unit.
+pub(super) fn is_known_somewhere(name: &str) -> bool {
+    HOMES.iter().any(|(keys, _)| keys.contains(&name))
+}
+
+/// Whether a key is so near a known one that it is a slip and not a name of its own.
+pub(super) fn is_a_slip(name: &str, known: &[&str]) -> bool {
+    known.iter().any(|known| distance(name, known) <= 2)
+}
+
+impl Walk<'_> {
+    /// Reports a key that has no place here; `or_else` is what to say when no known key is near.
+    pub fn unknown_key(&mut self, field: &Field<'_>, section: &str, known: &[&str], or_else: Option<String>) {
+        let place = if section.is_empty() { String::new() } else { format!(" in [{section}]") };
+        let hint = home(field.name)
+            .or_else(|| did_you_mean(field.name, known.iter().copied()))
+            .or(or_else)
+            .unwrap_or_else(|| format!("the keys here are {}", known.join(", ")));
+        self.fault(field.key_at, format!("unknown key {}{place}", quoted(field.name)), hint);
+    }
+}

@@ -1,0 +1,91 @@
+//! From the text of a `tidegate.toml` to the model.
+//!
+//! Parsing goes in three steps, and what it finds in all of them is reported at once: the TOML itself; the
+//! walk, which reads each value by its kind and notes where each field was written; and the checks on the
+//! finished model, whose problems are put back to those places. Broken TOML ends it after the first step,
+//! since what is left of the file would only be misread.
+//!
+//! Any string value may hold `${VAR}`. The core reads no environment: the caller passes it in. What a variable
+//! held is never repeated in a message, since it may be a secret.
+
+mod keys;
+mod level;
+mod rates;
+mod service;
+mod top;
+mod walk;
+
+use toml::de::DeTable;
+
+use super::check::check;
+use super::error::{ConfigErrors, Fault};
+use super::{Config, path};
+use walk::Walk;
+
+impl Config {
+    /// Reads a config without an environment: a `${VAR}` in it is an error.
+    ///
+    /// `file` is only the name that errors give.
+    ///
+    /// ```
+    /// use tidegate_core::config::Config;
+    ///
+    /// let config = Config::parse("[services.git]\nrequests = \"60/min\"", "tidegate.toml")?;
+    /// assert_eq!(config.services["git"].limits.rates[0].rate.units(), 60);
+    ///
+    /// let errors = Config::parse("[services.git]\nrequets = \"60/min\"", "tidegate.toml").unwrap_err();
+    /// assert_eq!(
+    ///     errors.to_string(),
+    ///     "tidegate.toml:2:1: unknown key `requets` in [services.git]\n  hint: did you mean `requests`?",
+    /// );
+    /// # Ok::<(), tidegate_core::config::ConfigErrors>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Everything that is wrong with the text, each with its line, column and a hint.
+    pub fn parse(text: &str, file: &str) -> Result<Config, ConfigErrors> {
+        Config::parse_with(text, file, &|_| None)
+    }
+
+    /// Reads a config whose `${VAR}` expand through `env`.
+    ///
+    /// `$${` writes a plain `${`; any other `$` stands for itself. Keys do not expand.
+    ///
+    /// # Errors
+    /// As [`Config::parse`]; a variable that `env` does not know is one of them.
+    pub fn parse_with(
+        text: &str,
+        file: &str,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Config, ConfigErrors> {
+        let (document, broken) = DeTable::parse_recoverable(text);
+        if !broken.is_empty() {
+            let faults = broken.iter().map(syntax).collect();
+            // One slip breaks the rest of its line in more ways: the first is the one to read.
+            return Err(ConfigErrors::locate(faults, text, file).first_of_each_line());
+        }
+        let mut walk = Walk::new(env);
+        let config = walk.config(document.get_ref());
+        for problem in check(&config) {
+            walk.problem(problem);
+        }
+        if walk.faults.is_empty() { Ok(config) } else { Err(ConfigErrors::locate(walk.faults, text, file)) }
+    }
+}
+
+/// Broken TOML in the form of every other error.
+fn syntax(error: &toml::de::Error) -> Fault {
+    let message = error.message();
+    let hint = if message.contains("duplicate key") {
+        Some("keep one of the two")
+    } else if message.contains("quoted") {
+        Some("put text in quotes, such as \"500/min\"")
+    } else {
+        None
+    };
+    Fault {
+        at: error.span().map_or(0, |span| span.start),
+        message: format!("not valid TOML: {}", message.replace('\n', ", ")),
+        hint: hint.map(str::to_owned),
+    }
+}

@@ -1,0 +1,86 @@
+//! The file as a whole, and its small sections.
+
+use toml::de::{DeTable, DeValue};
+
+use super::keys::{ALERTS, LOOP_TYPE, STATE, TOP};
+use super::walk::{Field, Walk};
+use crate::config::path::join;
+use crate::config::{AlertsConfig, Config, LoopTypeConfig, StateConfig};
+use crate::priority::Priority;
+
+impl Walk<'_> {
+    pub fn config(&mut self, document: &DeTable<'_>) -> Config {
+        let mut config = Config::default();
+        for field in self.fields("", document) {
+            match field.name {
+                "listen" => {
+                    if let Some(listen) = self.string(&field) {
+                        config.listen = listen;
+                    }
+                }
+                "state" => config.state = self.state(&field),
+                "global" => config.global = self.plain_level(&field),
+                "loops" => config.loops = self.plain_level(&field),
+                "alerts" => config.alerts = self.alerts(&field),
+                "services" => {
+                    for field in self.table(&field) {
+                        config.services.insert(field.name.to_owned(), self.service(&field));
+                    }
+                }
+                "loop_types" => {
+                    for field in self.table(&field) {
+                        config.loop_types.insert(field.name.to_owned(), self.loop_type(&field));
+                    }
+                }
+                name => {
+                    let service = matches!(field.value, DeValue::Table(_))
+                        .then(|| format!("a service is written [{}]", join("services", name)));
+                    self.unknown_key(&field, "", TOP, service);
+                }
+            }
+        }
+        config
+    }
+
+    fn state(&mut self, section: &Field<'_>) -> StateConfig {
+        let mut state = StateConfig::default();
+        for field in self.table(section) {
+            match field.name {
+                "path" => state.path = self.string(&field),
+                "redis" => state.redis = self.string(&field),
+                _ => self.unknown_key(&field, &section.path, STATE, None),
+            }
+        }
+        state
+    }
+
+    fn alerts(&mut self, section: &Field<'_>) -> AlertsConfig {
+        let mut alerts = AlertsConfig::default();
+        for field in self.table(section) {
+            match field.name {
+                "approaching" => alerts.approaching = self.number(&field).unwrap_or(alerts.approaching),
+                "webhook" => alerts.webhook = self.string(&field),
+                _ => self.unknown_key(&field, &section.path, ALERTS, None),
+            }
+        }
+        alerts
+    }
+
+    fn loop_type(&mut self, section: &Field<'_>) -> LoopTypeConfig {
+        let mut loop_type = LoopTypeConfig::default();
+        let fields = self.table(section);
+        loop_type.limits = self.level(&section.path, &fields, LOOP_TYPE);
+        for field in &fields {
+            match field.name {
+                "priority" => {
+                    let names = Priority::ALL.map(|priority| (priority.name(), priority));
+                    loop_type.priority = self.choice(field, &names);
+                }
+                "weight" => loop_type.weight = self.number(field).unwrap_or(loop_type.weight),
+                // All others are the level's, known or not.
+                _ => {}
+            }
+        }
+        loop_type
+    }
+}
