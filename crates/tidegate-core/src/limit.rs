@@ -130,7 +130,7 @@ impl Definition {
                 Counts::Rate { rate, algorithm: Algorithm::FixedWindow, calendar, .. },
                 Meter::Fixed(window),
             ) if matches!(&old.counts, Counts::Rate { calendar: before, .. } if before == calendar) => {
-                window.change(rate.units());
+                window.change(rate.units(), now);
             }
             // Another algorithm: what was spent counts as spent now.
             (_, meter) => {

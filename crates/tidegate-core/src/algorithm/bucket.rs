@@ -103,9 +103,14 @@ impl Bucket {
 
     /// Changes rate and capacity, keeping what is spent.
     pub fn change(&mut self, rate: Rate, capacity: u64, now: Nanos) {
-        let used = self.used(now);
-        *self = Bucket::full(rate, capacity, now);
-        self.take(used, now);
+        let missing = grains(self.capacity, self.window) - self.level_at(now);
+        let fresh = Bucket::full(rate, capacity, now);
+        // Over another window a unit has other grains: then what is spent is rounded up to whole units.
+        let missing = match fresh.window == self.window {
+            true => missing,
+            false => grains(self.used(now), fresh.window),
+        };
+        *self = Bucket { level: fresh.level.saturating_sub(missing), ..fresh };
     }
 
     fn advance(&mut self, now: Nanos) {

@@ -1,7 +1,7 @@
 //! The fixed window: N per window, aligned to an anchor or to the calendar.
 //!
 //! What was spent beyond N (debt of calls that settled higher than they reserved) is carried into the next
-//! window and paid first. A calendar window turns its next boundary into a monotonic time when it opens, so
+//! window and paid first; what is beyond N only because N was lowered is not. A calendar window turns its next boundary into a monotonic time when it opens, so
 //! a clock step inside the window moves nothing.
 
 use jiff::tz::TimeZone;
@@ -31,6 +31,8 @@ pub struct FixedWindow {
     units: u64,
     window: u64,
     used: u64,
+    /// The part of `used` that was beyond N when it was spent.
+    debt: u64,
     opened: Nanos,
     closes: Nanos,
     boundary: Box<Boundary>,
@@ -44,6 +46,7 @@ impl FixedWindow {
             units: rate.units(),
             window: whole_nanos(rate.window()),
             used: 0,
+            debt: 0,
             opened: Nanos::ZERO,
             closes: Nanos::ZERO,
             boundary: Box::new(boundary),
@@ -74,12 +77,8 @@ impl FixedWindow {
         if self.fits_after(self.used, cost, withheld) {
             return self.opened;
         }
-        // One window pays N of what is over it; the first to leave room is found by division. With withheld
-        // units the last window must bring the carried debt down to what leaves `cost` free.
         let room = self.units - cost - withheld;
-        let over = self.used.saturating_sub(room);
-        let windows = over.div_ceil(self.units);
-        self.boundary_after(windows)
+        self.boundary_after(1 + self.debt.saturating_sub(room).div_ceil(self.units))
     }
 
     /// The largest cost that fits now.
@@ -95,16 +94,17 @@ impl FixedWindow {
         if at < self.closes {
             return room.saturating_sub(self.used);
         }
-        // Beyond this window only what would be carried over as debt could move it, and nobody may take
-        // more than fits: the rest of this window is free.
-        if self.used <= self.units { UNBOUNDED } else { 0 }
+        // Nobody may take more than fits, so nothing is carried over: the rest of this window is free.
+        UNBOUNDED
     }
 
     /// Spends `cost`.
     #[inline]
     pub fn take(&mut self, cost: u64, now: Nanos) {
         self.advance(now);
-        self.used = self.used.saturating_add(cost);
+        let spent = self.used.saturating_add(cost);
+        self.debt = self.debt.saturating_add(spent.saturating_sub(self.used.max(self.units)));
+        self.used = spent;
     }
 
     /// Gives back what was taken in the window that is still open.
@@ -112,6 +112,7 @@ impl FixedWindow {
         self.advance(now);
         if taken >= self.opened {
             self.used = self.used.saturating_sub(units);
+            self.debt = self.debt.saturating_sub(units);
         }
     }
 
@@ -124,19 +125,21 @@ impl FixedWindow {
     /// When all is available again.
     #[must_use]
     pub fn full_at(&self) -> Nanos {
-        if self.used == 0 { self.opened } else { self.boundary_after(self.used.div_ceil(self.units)) }
+        if self.used == 0 { self.opened } else { self.boundary_after(1 + self.debt.div_ceil(self.units)) }
     }
 
     /// When `units` in all have been let through.
     pub fn flows_by(&mut self, units: u128, withheld: u64, now: Nanos) -> Nanos {
         self.advance(now);
         let per_window = u128::from(self.units.saturating_sub(withheld).max(1));
-        let windows = (u128::from(self.used) + units).saturating_sub(1) / per_window;
-        self.boundary_after(u64::try_from(windows).unwrap_or(u64::MAX)).max(now)
+        let free = u128::from(self.units.saturating_sub(withheld).saturating_sub(self.used));
+        let later = (units + u128::from(self.debt)).saturating_sub(free).div_ceil(per_window);
+        self.boundary_after(u64::try_from(later).unwrap_or(u64::MAX)).max(now)
     }
 
     /// Changes the number of units; the window and what is spent in it stay.
-    pub fn change(&mut self, units: u64) {
+    pub fn change(&mut self, units: u64, now: Nanos) {
+        self.advance(now);
         self.units = units;
     }
 
@@ -147,20 +150,21 @@ impl FixedWindow {
     #[inline]
     fn advance(&mut self, now: Nanos) {
         if now >= self.closes {
-            // Each whole window in between pays N of the debt.
+            // This window's own units are gone; each whole one in between pays N of the debt.
             let passed = match *self.boundary {
-                Boundary::Anchor(_) => 1 + (now.0 - self.closes.0) / self.window,
+                Boundary::Anchor(_) => (now.0 - self.closes.0) / self.window,
                 Boundary::Calendar { .. } => {
-                    let mut passed = 1;
-                    let mut close = self.closes;
-                    while self.used / self.units > passed && close < now {
+                    let mut passed = 0;
+                    let mut close = self.next_boundary(self.closes);
+                    while self.debt / self.units >= passed && close <= now {
                         close = self.next_boundary(close);
-                        passed += u64::from(close <= now);
+                        passed += 1;
                     }
                     passed
                 }
             };
-            self.used = self.used.saturating_sub(self.units.saturating_mul(passed));
+            self.used = self.debt.saturating_sub(self.units.saturating_mul(passed));
+            self.debt = self.used.saturating_sub(self.units);
             self.open(now);
         }
     }

@@ -17,6 +17,9 @@ use crate::refusal::{Reason, Refusal};
 use crate::time::Nanos;
 use crate::tree::NIL;
 
+/// The level of limits that every loop has for itself.
+const LOOP: &str = "loop";
+
 /// Why a config or a change cannot come into force. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -129,7 +132,7 @@ impl Engine {
             service.gone = true;
         }
         self.global = self.define("global", &config.global, false, now);
-        self.loop_specs = self.define("loop", &config.loops, false, now);
+        self.loop_specs = self.define(LOOP, &config.loops, false, now);
         for (name, service) in &config.services {
             let index = match self.service_index.get(name.as_str()) {
                 Some(index) => *index,
@@ -196,6 +199,9 @@ impl Engine {
             };
             self.specs[index].gone = false;
             self.specs[index].per_key = per_key;
+            if !per_key && level != LOOP {
+                self.instance(index as u32, None, now);
+            }
             specs.push(index as u32);
         }
         specs
@@ -414,7 +420,7 @@ impl Engine {
 
 /// Limits of an upstream are mirrored; the others are rules of our own.
 fn mirrors(level: &str) -> bool {
-    !(level == "global" || level == "loop" || level.starts_with("loop_type:"))
+    !(level == "global" || level == LOOP || level.starts_with("loop_type:"))
 }
 
 fn definitions(limits: &Limits, mirrors: bool) -> Vec<Definition> {

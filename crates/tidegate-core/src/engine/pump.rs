@@ -102,15 +102,12 @@ impl Engine {
             true => u64::MAX,
             false => held.meter.spare(now, cost, withheld, booked.max(now)),
         };
-        if spare == 0 {
-            return None;
-        }
         let room = held.room(0, now);
         for class in Priority::ALL.into_iter().rev() {
             let root = self.class(limit, class as u8).map_or(NIL, |class| class.root);
             let mut after: Option<LaneKey> = None;
             // As room grows others may fit before the first one's time.
-            if self.order.find(root, None, &mut |least| *least <= spare).is_some() {
+            if spare > room && self.order.find(root, None, &mut |least| *least <= spare).is_some() {
                 let grows = self.limits[limit as usize].earliest(room.saturating_add(1), 0, now);
                 if grows > now {
                     self.arm_sooner(limit, grows);

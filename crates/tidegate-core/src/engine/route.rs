@@ -279,7 +279,7 @@ impl Engine {
     }
 
     /// The limit that a definition stands for: the one that all share, or the one of this API key.
-    fn instance(&mut self, spec: u32, key: Option<&str>, now: Nanos) -> u32 {
+    pub(super) fn instance(&mut self, spec: u32, key: Option<&str>, now: Nanos) -> u32 {
         let held = &self.specs[spec as usize];
         let key = match key {
             Some(key) if held.per_key => key,
