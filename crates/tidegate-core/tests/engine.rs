@@ -269,13 +269,15 @@ fn changing_a_limit_plans_the_waiters_anew_up_and_down() {
     let mut world = drained(BUCKET);
     let calls = world.calls(4, &Call::to("api").requests(50));
     world.run_to(250.0);
-    let faster = "[services.api]\nrequests = { limit = \"1000/s\", algorithm = \"token-bucket\", burst = 100 }\n";
+    let faster =
+        "[services.api]\nrequests = { limit = \"1000/s\", algorithm = \"token-bucket\", burst = 100 }\n";
     let faster = Config::parse(faster, "test.toml").expect("valid");
     world.engine.reconfigure(&faster, world.now).expect("valid");
     world.collect();
     world.run_to(275.0);
     assert_eq!(world.went_at(calls[0]), Some(275.0), "25 of its 50 units were there");
-    let slower = "[services.api]\nrequests = { limit = \"50/s\", algorithm = \"token-bucket\", burst = 100 }\n";
+    let slower =
+        "[services.api]\nrequests = { limit = \"50/s\", algorithm = \"token-bucket\", burst = 100 }\n";
     world.engine.reconfigure(&Config::parse(slower, "t").expect("valid"), world.now).expect("valid");
     world.collect();
     world.run_to(1_275.0);
@@ -301,7 +303,8 @@ fn a_removed_limit_releases_its_waiters_and_a_lowered_one_refuses_what_cannot_fi
 
 #[test]
 fn a_reserve_is_left_alone_by_lower_priorities() {
-    let config = "[services.api]\nrequests = { limit = \"100/day\", burst = 100 }\nreserve = { high = 0.1 }\n";
+    let config =
+        "[services.api]\nrequests = { limit = \"100/day\", burst = 100 }\nreserve = { high = 0.1 }\n";
     let mut world = World::new(config);
     let normal = (0..100).filter(|_| world.try_call(&Call::to("api")).is_ok()).count();
     assert_eq!(normal, 90);
@@ -312,7 +315,8 @@ fn a_reserve_is_left_alone_by_lower_priorities() {
 
 #[test]
 fn observing_holds_nothing_back_and_counts_everything() {
-    let mut world = World::new("[services.api]\nmode = \"observe\"\nrequests = { limit = \"5/min\", burst = 5 }\n");
+    let mut world =
+        World::new("[services.api]\nmode = \"observe\"\nrequests = { limit = \"5/min\", burst = 5 }\n");
     for _ in 0..8 {
         world.try_call(&Call::to("api")).expect("observed only");
     }
@@ -323,7 +327,8 @@ fn observing_holds_nothing_back_and_counts_everything() {
 
 #[test]
 fn a_refund_returns_to_where_it_came_from_and_debt_is_paid_first() {
-    let mut world = World::new("[services.api]\ntokens = { limit = \"100/s\", algorithm = \"token-bucket\" }\n");
+    let mut world =
+        World::new("[services.api]\ntokens = { limit = \"100/s\", algorithm = \"token-bucket\" }\n");
     let grant = world.engine.try_admit(&Call::to("api").tokens(60), world.now).expect("fits");
     world.engine.finish(grant, Some(&Cost::nothing().with(Dimension::Tokens, 20)), world.now);
     let used = |world: &mut World| world.engine.limit("api/tokens/1s", world.now).expect("known").used;
@@ -399,7 +404,10 @@ fn each_key_has_its_own_instance_where_the_config_says_so() {
     world.try_call(&Call::to("api").key("b")).expect("fits");
     let refused = world.try_call(&Call::to("api").key("a")).expect_err("used up");
     let name = refused.limit.expect("named");
-    assert!(name.starts_with("api/key:") && name.ends_with("/requests/1h") && !name.contains(":a/"), "{name}");
+    assert!(
+        name.starts_with("api/key:") && name.ends_with("/requests/1h") && !name.contains(":a/"),
+        "{name}"
+    );
     for number in 0..20_000 {
         world.try_call(&Call::to("api").key(&format!("key-{number}"))).expect("fits");
     }
@@ -408,7 +416,9 @@ fn each_key_has_its_own_instance_where_the_config_says_so() {
 
 #[test]
 fn a_plain_rate_is_paced_where_it_mirrors_an_upstream_and_only_counts_where_it_is_our_own() {
-    let mut world = World::new("[services.api]\nrequests = \"60/min\"\n[services.own]\n[loop_types.t]\nrequests = \"60/min\"\n");
+    let mut world = World::new(
+        "[services.api]\nrequests = \"60/min\"\n[services.own]\n[loop_types.t]\nrequests = \"60/min\"\n",
+    );
     let paced = world.calls(3, &Call::to("api"));
     world.run_to(5_000.0);
     let at: Vec<_> = paced.iter().map(|call| world.went_at(*call).expect("went")).collect();

@@ -35,7 +35,12 @@ fn compare(seed: u64) {
     let scenario = Scenario::random(seed);
     let expected = Reference::run(&scenario);
     let found = run_engine(&scenario);
-    assert_eq!(found, expected, "seed {seed}: engine (left) and reference (right) differ\n{}", scenario.describe());
+    assert_eq!(
+        found,
+        expected,
+        "seed {seed}: engine (left) and reference (right) differ\n{}",
+        scenario.describe()
+    );
 }
 
 fn run_engine(scenario: &Scenario) -> Vec<(usize, Nanos)> {

@@ -43,7 +43,7 @@ impl Engine {
                 Some(allowed) if arrival.units.iter().zip(&allowed).all(|(units, most)| units <= most) => {
                     None
                 }
-                _ => Some(Obstacle { limit: self.lanes[lane as usize].bound, until: Nanos::NEVER }),
+                _ => Some(Obstacle::at(self.lanes[lane as usize].bound, Nanos::NEVER)),
             },
             None => {
                 let waiter = self.seat(&arrival, call, Nanos::NEVER, now);
@@ -85,7 +85,7 @@ impl Engine {
         let waiter = self.seat(&arrival, call, deadline, now);
         let lane = self.waiters[waiter as usize].lane;
         let held = match known {
-            Some(_) => Obstacle { limit: self.lanes[lane as usize].bound, until: Nanos::NEVER },
+            Some(_) => Obstacle::at(self.lanes[lane as usize].bound, Nanos::NEVER),
             None => match self.obstacle(lane, &arrival.units, Role::Other, now) {
                 Some(held) => held,
                 None => {
@@ -110,7 +110,7 @@ impl Engine {
         if forecast > deadline {
             self.pull_waiter(waiter);
             self.pump(now);
-            let held = Obstacle { limit: held.limit, until: forecast };
+            let held = Obstacle::at(held.limit, forecast);
             return Err(self.no_room(Reason::Hopeless, held, &arrival, now));
         }
         self.shed_for(ticket, now)?;
@@ -323,7 +323,7 @@ impl Engine {
             NIL => Nanos::NEVER,
             _ => self.forecast(ticket, now),
         };
-        let refusal = self.no_room(reason, Obstacle { limit: bound, until }, &arrival, now);
+        let refusal = self.no_room(reason, Obstacle::at(bound, until), &arrival, now);
         let service = self.skeletons[arrival.skeleton as usize].service;
         let counts = &mut self.services[service as usize].counts;
         match refusal.reason {

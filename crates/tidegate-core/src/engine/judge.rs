@@ -21,6 +21,14 @@ pub(super) const MANY: usize = 64;
 pub(crate) struct Obstacle {
     pub limit: u32,
     pub until: Nanos,
+    /// It fits, but would move the booking of one that ranks before it: which its age may change.
+    pub by_rank: bool,
+}
+
+impl Obstacle {
+    pub fn at(limit: u32, until: Nanos) -> Obstacle {
+        Obstacle { limit, until, by_rank: false }
+    }
 }
 
 /// Who asks.
@@ -50,19 +58,23 @@ impl Engine {
             if !held.fits(cost, withheld, now) {
                 let until = held.earliest(cost, withheld, now);
                 if worst.is_none_or(|worst| until > worst.until) {
-                    worst = Some(Obstacle { limit, until });
+                    worst = Some(Obstacle { limit, until, by_rank: false });
                 }
             }
         }
         if worst.is_some() {
             return worst;
         }
-        for &(limit, slot) in route.iter() {
+        // A lane stays where it is as long as that limit holds it.
+        let bound = self.lanes[lane as usize].bound;
+        let here = route.iter().filter(|(limit, _)| *limit == bound);
+        let elsewhere = route.iter().filter(|(limit, _)| *limit != bound);
+        for &(limit, slot) in here.chain(elsewhere) {
             let cost = units[slot as usize];
             if cost > 0 && !self.limits[limit as usize].meter.is_in_flight() {
                 let (spare, until) = self.spare_for(limit, lane, role, cost, now);
                 if cost > spare {
-                    return Some(Obstacle { limit, until });
+                    return Some(Obstacle { limit, until, by_rank: true });
                 }
             }
         }

@@ -209,13 +209,15 @@ impl Engine {
         if heads.len() < 2 {
             return Nanos::NEVER;
         }
-        let next = |lane: u32| {
-            let aging = self.aging_of(lane);
-            let enqueued = self.head(lane).map_or(now, |head| self.waiters[head as usize].enqueued);
-            let waited = whole_nanos(now.since(enqueued));
-            Nanos(enqueued.0.saturating_add((waited / aging + 1).saturating_mul(aging)))
-        };
-        heads.into_iter().map(next).min().unwrap_or(Nanos::NEVER)
+        heads.into_iter().map(|lane| self.next_level(lane, now)).min().unwrap_or(Nanos::NEVER)
+    }
+
+    /// When the lane's first call has waited long enough for the next level.
+    pub(super) fn next_level(&self, lane: u32, now: Nanos) -> Nanos {
+        let aging = self.aging_of(lane);
+        let enqueued = self.head(lane).map_or(now, |head| self.waiters[head as usize].enqueued);
+        let waited = whole_nanos(now.since(enqueued));
+        Nanos(enqueued.0.saturating_add((waited / aging + 1).saturating_mul(aging)))
     }
 
     /// Whether lane `a` goes before lane `b` at `limit`, where `b` need not be bound there.

@@ -80,6 +80,9 @@ impl Engine {
                 }
                 Some(held) => {
                     self.arm(limit, held.until.min(self.next_aging(limit, now)));
+                    if held.by_rank {
+                        self.arm_sooner(limit, self.next_level(lane, now));
+                    }
                     if self.limits[limit as usize].meter.is_in_flight() {
                         self.note_booking(limit, lane, Nanos::NEVER);
                         return None;
@@ -154,6 +157,7 @@ impl Engine {
                 watchers.push(limit);
             }
         }
+        self.arm_sooner(limit, self.next_level(lane, now));
         let Some(least) = self.calls.summary(self.lanes[lane as usize].calls) else { return };
         let opens = self.opens(lane, &route, &least, now);
         if opens > now {
@@ -307,6 +311,7 @@ impl Engine {
     pub(super) fn tidy(&mut self, limit: u32) {
         let held = self.limits[limit as usize].contention.as_ref();
         if held.is_some_and(|held| held.bound == 0 && held.through.is_empty() && held.watchers.is_empty()) {
+            self.arm(limit, Nanos::NEVER);
             self.limits[limit as usize].contention = None;
         }
     }

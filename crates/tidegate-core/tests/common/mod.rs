@@ -24,7 +24,8 @@ impl World {
     }
 
     pub fn with(config: &Config) -> World {
-        let engine = Engine::new(config, Nanos::ZERO, Duration::from_secs(1_700_000_000)).expect("valid config");
+        let engine =
+            Engine::new(config, Nanos::ZERO, Duration::from_secs(1_700_000_000)).expect("valid config");
         World {
             engine,
             now: Nanos::ZERO,

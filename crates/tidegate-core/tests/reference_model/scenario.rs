@@ -38,7 +38,8 @@ pub struct CallPlan {
 
 impl CallPlan {
     pub fn to_call(&self) -> Call {
-        let mut call = Call::to(self.service).priority(self.priority).requests(self.requests).tokens(self.tokens);
+        let mut call =
+            Call::to(self.service).priority(self.priority).requests(self.requests).tokens(self.tokens);
         if self.endpoint {
             call = call.endpoint("POST /e");
         }

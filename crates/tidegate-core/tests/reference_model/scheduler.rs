@@ -27,6 +27,8 @@ struct RefLimit {
     dimension: Option<Dimension>,
     meter: Meter,
     withheld: [u64; 4],
+    units: u64,
+    rate: Option<RateLimit>,
     whole: u64,
     classes: BTreeMap<Priority, RefClass>,
     credit: i128,
@@ -165,7 +167,13 @@ impl Reference {
                     } else if tokens < reserved {
                         self.limits[index].meter.refund(reserved - tokens, at, self.now);
                     }
-                    self.charge(index, plan.loop_, plan.priority, i128::from(tokens) - i128::from(reserved), false);
+                    self.charge(
+                        index,
+                        plan.loop_,
+                        plan.priority,
+                        i128::from(tokens) - i128::from(reserved),
+                        false,
+                    );
                 }
                 Some(_) => {}
             }
@@ -181,8 +189,14 @@ impl Reference {
             place: plan.place,
         };
         let fresh = new_limit(&changed);
+        if (fresh.units, &fresh.rate) == (self.limits[index].units, &self.limits[index].rate) {
+            return;
+        }
         let limit = &mut self.limits[index];
-        let (rate, burst) = (changed.rate.as_ref().map(|r| r.rate), changed.rate.as_ref().and_then(|r| burst_of(r, plan.place)));
+        let (rate, burst) = (
+            changed.rate.as_ref().map(|r| r.rate),
+            changed.rate.as_ref().and_then(|r| burst_of(r, plan.place)),
+        );
         match (&mut limit.meter, rate) {
             (Meter::InFlight(held), _) => held.change(units),
             (Meter::Bucket(bucket), Some(rate)) => bucket.change(rate, burst.unwrap_or(units), self.now),
@@ -192,13 +206,15 @@ impl Reference {
         }
         limit.withheld = fresh.withheld;
         limit.whole = fresh.whole;
+        (limit.units, limit.rate) = (units, fresh.rate);
         let impossible: Vec<usize> = self
             .waiting
             .iter()
             .filter(|call| {
                 self.limits.iter().enumerate().any(|(index, limit)| {
                     let kept = limit.withheld[call.lane.4 as usize];
-                    call.plan.passes(limit.place) && self.cost(&call.plan, index) > limit.meter.capacity() - kept
+                    call.plan.passes(limit.place)
+                        && self.cost(&call.plan, index) > limit.meter.capacity() - kept
                 })
             })
             .map(|call| call.number)
@@ -267,8 +283,12 @@ impl Reference {
         };
         let bound = self.limits[limit].meter.room(0, now).min(spare);
         for class in Priority::ALL.into_iter().rev() {
-            let mut lanes: Vec<LaneId> =
-                self.bound.iter().filter(|(lane, at)| **at == limit && lane.4 == class).map(|(l, _)| *l).collect();
+            let mut lanes: Vec<LaneId> = self
+                .bound
+                .iter()
+                .filter(|(lane, at)| **at == limit && lane.4 == class)
+                .map(|(l, _)| *l)
+                .collect();
             lanes.sort_by_key(|lane| self.key(limit, *lane));
             for lane in lanes {
                 let calls: Vec<(usize, CallPlan)> = self.calls(lane);
@@ -281,7 +301,9 @@ impl Reference {
                     }
                 }
                 if lane != first {
-                    if let Some(other) = self.obstacle(lane, &calls[0].1, Role::Other).filter(|at| *at != limit) {
+                    if let Some(other) =
+                        self.obstacle(lane, &calls[0].1, Role::Other).filter(|at| *at != limit)
+                    {
                         self.unbind(lane);
                         self.bind(lane, other);
                     }
@@ -307,14 +329,16 @@ impl Reference {
             }
             let cost = self.cost(&plan, index);
             if in_turn {
-                let here: Vec<LaneId> = self.bound.iter().filter(|(_, at)| **at == index).map(|(l, _)| *l).collect();
+                let here: Vec<LaneId> =
+                    self.bound.iter().filter(|(_, at)| **at == index).map(|(l, _)| *l).collect();
                 let cap = self.cap(index);
                 let higher = here.iter().any(|other| other.4 > lane.4);
                 let limit = &mut self.limits[index];
                 if bound == Some(index) && higher {
                     limit.credit -= i128::from(cost) * 1_000_000;
                 } else if !here.is_empty() {
-                    limit.credit = (limit.credit + i128::from(cost) * self.share).min(i128::from(cap) * 1_000_000);
+                    limit.credit =
+                        (limit.credit + i128::from(cost) * self.share).min(i128::from(cap) * 1_000_000);
                 }
             }
             self.limits[index].meter.take(cost, stamp, self.now);
@@ -334,7 +358,8 @@ impl Reference {
 
     fn bind(&mut self, lane: LaneId, limit: usize) {
         let class = self.limits[limit].classes.entry(lane.4).or_default();
-        let active = self.bound.iter().any(|(other, at)| *at == limit && other.3 == lane.3 && other.4 == lane.4);
+        let active =
+            self.bound.iter().any(|(other, at)| *at == limit && other.3 == lane.3 && other.4 == lane.4);
         if !active {
             let finish = class.finish.entry(lane.3).or_default();
             *finish = (*finish).max(class.vtime);
@@ -350,7 +375,14 @@ impl Reference {
         }
     }
 
-    fn charge(&mut self, limit: usize, loop_: Option<&'static str>, class: Priority, units: i128, in_turn: bool) {
+    fn charge(
+        &mut self,
+        limit: usize,
+        loop_: Option<&'static str>,
+        class: Priority,
+        units: i128,
+        in_turn: bool,
+    ) {
         let weight = if loop_ == Some("heavy") { HEAVY } else { 1.0 };
         let inverse = ((1_u64 << 32) as f64 / weight) as i128;
         let Some(class) = self.limits[limit].classes.get_mut(&class) else { return };
@@ -363,16 +395,18 @@ impl Reference {
     }
 
     fn key(&self, limit: usize, lane: LaneId) -> (u128, usize) {
-        let tag = self.limits[limit].classes.get(&lane.4).map_or(0, |class| {
-            class.finish.get(&lane.3).copied().unwrap_or(class.vtime).max(class.vtime)
-        });
+        let tag = self.limits[limit]
+            .classes
+            .get(&lane.4)
+            .map_or(0, |class| class.finish.get(&lane.3).copied().unwrap_or(class.vtime).max(class.vtime));
         (tag, self.head(lane).0)
     }
 
     fn first(&self, limit: usize) -> Option<LaneId> {
         let mut best: Option<LaneId> = None;
         for class in Priority::ALL.into_iter().rev() {
-            let lanes = self.bound.iter().filter(|(lane, at)| **at == limit && lane.4 == class).map(|(l, _)| *l);
+            let lanes =
+                self.bound.iter().filter(|(lane, at)| **at == limit && lane.4 == class).map(|(l, _)| *l);
             let Some(lane) = lanes.min_by_key(|lane| self.key(limit, *lane)) else { continue };
             best = match best {
                 Some(higher) if !self.passes_by_age(limit, lane, higher) => Some(higher),
@@ -435,10 +469,14 @@ impl Reference {
         if worst.is_some() {
             return worst.map(|(index, _)| index);
         }
-        (0..self.limits.len()).find(|&index| {
+        let bound = self.bound.get(&lane).copied();
+        bound.into_iter().chain(0..self.limits.len()).find(|&index| {
             let cost = self.cost(plan, index);
             let rate = self.limits[index].dimension.is_some();
-            plan.passes(self.limits[index].place) && rate && cost > 0 && self.moves_a_booking(index, lane, role, cost)
+            plan.passes(self.limits[index].place)
+                && rate
+                && cost > 0
+                && self.moves_a_booking(index, lane, role, cost)
         })
     }
 
@@ -546,7 +584,9 @@ fn new_limit(plan: &LimitPlan) -> RefLimit {
                     (Meter::Fixed(FixedWindow::new(rate.rate, anchor, Nanos::ZERO)), units)
                 }
                 Algorithm::SlidingWindow => match burst {
-                    Some(burst) => (Meter::Sliding(SlidingWindow::paced(rate.rate, burst, Nanos::ZERO)), units),
+                    Some(burst) => {
+                        (Meter::Sliding(SlidingWindow::paced(rate.rate, burst, Nanos::ZERO)), units)
+                    }
                     None => (Meter::Sliding(SlidingWindow::new(rate.rate)), units),
                 },
             }
@@ -558,6 +598,8 @@ fn new_limit(plan: &LimitPlan) -> RefLimit {
         dimension: plan.rate.as_ref().map(|rate| rate.dimension.clone()),
         meter,
         withheld: withheld(plan.reserve),
+        units: plan.rate.as_ref().map_or(plan.units, |rate| rate.rate.units()),
+        rate: plan.rate.clone(),
         whole,
         classes: BTreeMap::new(),
         credit: 0,
