@@ -2,7 +2,12 @@
 
 #![warn(missing_docs)]
 
+pub mod bucket;
 pub mod clock;
+pub mod limiter;
 
+pub use async_trait::async_trait;
+pub use bucket::TokenBucket;
 pub use clock::{Clock, ClockSource, ManualClock, SystemClock};
+pub use limiter::{InvalidLimit, RateLimitError, RateLimiter};
 pub use tidegate_core::time::Nanos;

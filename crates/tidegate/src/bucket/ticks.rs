@@ -1,0 +1,266 @@
+//! The moment at which a bucket is full again, in ticks, in one atomic word.
+//!
+//! The arithmetic and the compare-and-swap of [`TokenBucket`](super::TokenBucket); the essay is there. The word
+//! is a parameter so that the same lines run over 64 bits, over 128, and over the words of a model checker.
+
+use std::ops::{Add, Div, Mul, Sub};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use portable_atomic::AtomicU128;
+
+/// A bucket's size and rate in ticks.
+pub(super) struct Flow {
+    /// How many ticks a nanosecond has: N/g.
+    per_nano: u64,
+    /// How many ticks a unit takes to flow: W/g.
+    per_unit: u64,
+    /// How many ticks the whole bucket takes to flow.
+    full: u128,
+}
+
+impl Flow {
+    /// All three at least 1 and at most 2⁶³.
+    pub(super) fn new(capacity: u64, rate: u64, interval_nanos: u64) -> Flow {
+        let divisor = gcd(rate, interval_nanos);
+        let per_unit = interval_nanos / divisor;
+        Flow { per_nano: rate / divisor, per_unit, full: u128::from(capacity) * u128::from(per_unit) }
+    }
+}
+
+/// A whole number as wide as the word.
+pub(super) trait Number:
+    Copy
+    + Ord
+    + From<u64>
+    + Into<u128>
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+{
+}
+
+impl Number for u64 {}
+impl Number for u128 {}
+
+/// An atomic number.
+pub(super) trait Word {
+    type Number: Number;
+
+    fn new(value: Self::Number) -> Self;
+    fn load(&self) -> Self::Number;
+    /// `Err` with what is there if that is not `old`, and sometimes for no reason.
+    fn swap_if(&self, old: Self::Number, new: Self::Number) -> Result<(), Self::Number>;
+}
+
+/// The number stands alone: nothing else is published through it, so it needs no ordering with anything else.
+/// Reads still acquire, to keep the reading of the clock behind them.
+macro_rules! word {
+    ($atomic:ty, $number:ty) => {
+        impl Word for $atomic {
+            type Number = $number;
+
+            fn new(value: $number) -> Self {
+                <$atomic>::new(value)
+            }
+
+            #[inline]
+            fn load(&self) -> $number {
+                self.load(Ordering::Acquire)
+            }
+
+            #[inline]
+            fn swap_if(&self, old: $number, new: $number) -> Result<(), $number> {
+                self.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Acquire).map(drop)
+            }
+        }
+    };
+}
+
+word!(AtomicU64, u64);
+word!(AtomicU128, u128);
+
+/// How full a bucket is.
+///
+/// Every function takes the clock and not a time: it must be read after the word.
+pub(super) struct Level<W: Word> {
+    /// When the bucket is full again. At most `last_nano` × `per_nano` + `full`, which the number holds.
+    full_at: W,
+    per_nano: W::Number,
+    per_unit: W::Number,
+    full: W::Number,
+    /// The last nanosecond that can be told; the clock stands still there.
+    last_nano: u64,
+}
+
+impl Level<AtomicU64> {
+    /// `None` if 18 years do not fit.
+    pub(super) fn narrow(flow: &Flow) -> Option<Level<AtomicU64>> {
+        const ENOUGH: u64 = 1 << 59;
+        let full = u64::try_from(flow.full).ok()?;
+        let last_nano = (u64::MAX - full) / flow.per_nano;
+        (last_nano >= ENOUGH).then(|| Level::over(flow, full, last_nano))
+    }
+}
+
+impl Level<AtomicU128> {
+    pub(super) fn wide(flow: &Flow) -> Level<AtomicU128> {
+        Level::over(flow, flow.full, u64::MAX)
+    }
+}
+
+impl<W: Word> Level<W> {
+    fn over(flow: &Flow, full: W::Number, last_nano: u64) -> Level<W> {
+        Level {
+            full_at: W::new(0.into()),
+            per_nano: flow.per_nano.into(),
+            per_unit: flow.per_unit.into(),
+            full,
+            last_nano,
+        }
+    }
+
+    /// Full again, at the origin of a new clock.
+    pub(super) fn fill(&mut self) {
+        self.full_at = W::new(0.into());
+    }
+
+    /// Takes `units`, at most the capacity, or nothing.
+    #[inline]
+    pub(super) fn take(&self, units: u64, clock: impl Fn() -> u64) -> bool {
+        let cost = self.ticks(units);
+        // As much may be missing for `units` to be there.
+        let room = self.full - cost;
+        let mut full_at = self.full_at.load();
+        loop {
+            let now = self.tick(clock());
+            let missing = full_at.max(now) - now;
+            if missing > room {
+                // More than everything is missing only where the clock has stepped back; nothing still fits.
+                return units == 0;
+            }
+            match self.full_at.swap_if(full_at, now + missing + cost) {
+                Ok(()) => return true,
+                Err(changed) => full_at = changed,
+            }
+        }
+    }
+
+    /// Gives `units`, at most the capacity, back.
+    pub(super) fn put_back(&self, units: u64, clock: impl Fn() -> u64) {
+        let cost = self.ticks(units);
+        let mut full_at = self.full_at.load();
+        loop {
+            let now = self.tick(clock());
+            let missing = full_at.max(now) - now;
+            if missing == 0.into() {
+                return;
+            }
+            let next = full_at - cost.min(missing);
+            match self.full_at.swap_if(full_at, next) {
+                Ok(()) => return,
+                Err(changed) => full_at = changed,
+            }
+        }
+    }
+
+    pub(super) fn available(&self, clock: impl Fn() -> u64) -> u64 {
+        let full_at = self.full_at.load();
+        let now = self.tick(clock());
+        let missing = full_at.max(now) - now;
+        let units = (self.full - missing.min(self.full)) / self.per_unit;
+        // At most the capacity, which is a u64.
+        u64::try_from(units.into()).unwrap_or(u64::MAX)
+    }
+
+    /// How long until `units`, at most the capacity, are there.
+    pub(super) fn wait_for(&self, units: u64, clock: impl Fn() -> u64) -> Duration {
+        let full_at = self.full_at.load();
+        let now = self.tick(clock());
+        let missing = full_at.max(now) - now;
+        let room = self.full - self.ticks(units);
+        if units == 0 || missing <= room {
+            return Duration::ZERO;
+        }
+        span((missing - room).into().div_ceil(self.per_nano.into()))
+    }
+
+    /// The time on the clock, in ticks.
+    #[inline]
+    fn tick(&self, nano: u64) -> W::Number {
+        W::Number::from(nano.min(self.last_nano)) * self.per_nano
+    }
+
+    #[inline]
+    fn ticks(&self, units: u64) -> W::Number {
+        W::Number::from(units) * self.per_unit
+    }
+}
+
+fn span(nanos: u128) -> Duration {
+    const SECOND: u128 = 1_000_000_000;
+    match u64::try_from(nanos / SECOND) {
+        // The remainder is below 10⁹.
+        Ok(seconds) => Duration::new(seconds, (nanos % SECOND) as u32),
+        Err(_) => Duration::MAX,
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod races;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn is_narrow(capacity: u64, rate: u64, interval: u64) -> bool {
+        Level::narrow(&Flow::new(capacity, rate, interval)).is_some()
+    }
+
+    #[test]
+    fn the_usual_rates_need_one_64_bit_word() {
+        for rate in [1, 7, 30, 60, 450, 500, 700, 3_000, 10_000, 200_000, 2_000_000, 30_000_000] {
+            assert!(is_narrow(2 * rate, rate, 60 * SECOND), "{rate}/min");
+        }
+        for rate in [1, 2, 7, 10, 15, 100, 5_000, 1_000_000, SECOND] {
+            assert!(is_narrow(2 * rate, rate, SECOND), "{rate}/s");
+        }
+        assert!(is_narrow(100_000, 1, 86_400 * SECOND), "1/day");
+    }
+
+    #[test]
+    fn what_64_bits_cannot_hold_exactly_is_held_in_128() {
+        assert!(!is_narrow(100, 997, SECOND));
+        assert!(!is_narrow(1 << 63, 1, 86_400 * SECOND));
+        assert!(!is_narrow(1 << 63, (1 << 63) - 1, 1 << 63));
+    }
+
+    #[test]
+    fn a_narrow_clock_that_has_run_out_stands_still_and_grants_nothing_more() {
+        let level = Level::narrow(&Flow::new(1, 16, SECOND + 1)).unwrap();
+        assert!(level.take(1, || u64::MAX - 1));
+        assert!(!level.take(1, || u64::MAX));
+    }
+
+    #[test]
+    fn the_extremes_of_the_wide_word_do_not_overflow() {
+        for (rate, interval) in
+            [(1 << 63, (1 << 63) - 1), ((1 << 63) - 1, 1 << 63), (1, 1 << 63), (1 << 63, 1)]
+        {
+            let level = Level::wide(&Flow::new(1 << 63, rate, interval));
+            assert!(level.take(1 << 63, || u64::MAX));
+            assert!(!level.take(1 << 63, || u64::MAX));
+            assert!(!level.take(1, || 0));
+            assert!(level.wait_for(1 << 63, || 0) > Duration::ZERO);
+            level.put_back(1 << 63, || u64::MAX);
+            assert_eq!(level.available(|| u64::MAX), 1 << 63);
+        }
+    }
+}
