@@ -28,15 +28,14 @@
 //! Anything else (997/s, a capacity of 2⁶³ at 1/day) takes a `u128`, which holds every bucket that can be
 //! made: N, C and W in nanoseconds are at most 2⁶³, and the clock's reading below 2⁶⁴, so T stays below
 //! 2¹²⁷ + 2¹²⁶. It is the same code over a wider word; processors with a double-word compare-and-swap (x86-64,
-//! AArch64) do it without a lock as well, at about twice the price.
+//! AArch64) do it without a lock as well, at half as much again.
 //!
 //! # Races and clocks
 //!
-//! T is read first, then the clock, and the swap fails if T has changed; the clock is then read again. A grant
-//! is therefore judged by a time that is not later than the grant, and a refusal by a T that is not newer than
-//! its time: a thread that is put aside at the worst moment is granted too little by that much, never too
-//! much. A clock that steps back makes T seem further ahead, so it can only take away, and what it took away
-//! is back when the clock has caught up.
+//! The clock is read first, then T, and the swap fails if T has changed meanwhile; both are then read again.
+//! So a take is judged by a time that is not later than itself: a thread that is put aside at the worst moment
+//! gets too little by that much, never too much. A clock that steps back makes T seem further ahead; that too
+//! can only take away, and what it took away is back when the clock has caught up.
 
 mod ticks;
 

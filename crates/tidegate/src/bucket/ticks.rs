@@ -50,12 +50,12 @@ pub(super) trait Word {
 
     fn new(value: Self::Number) -> Self;
     fn load(&self) -> Self::Number;
-    /// `Err` with what is there if that is not `old`, and sometimes for no reason.
-    fn swap_if(&self, old: Self::Number, new: Self::Number) -> Result<(), Self::Number>;
+    /// Whether `old` was there and `new` is now; sometimes fails for no reason.
+    fn swap_if(&self, old: Self::Number, new: Self::Number) -> bool;
 }
 
-/// The number stands alone: nothing else is published through it, so it needs no ordering with anything else.
-/// Reads still acquire, to keep the reading of the clock behind them.
+/// The number stands alone. Nothing else is read or written on its account, so the orderings promise more than
+/// is needed; on x86-64 they cost nothing, elsewhere little.
 macro_rules! word {
     ($atomic:ty, $number:ty) => {
         impl Word for $atomic {
@@ -71,8 +71,8 @@ macro_rules! word {
             }
 
             #[inline]
-            fn swap_if(&self, old: $number, new: $number) -> Result<(), $number> {
-                self.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Acquire).map(drop)
+            fn swap_if(&self, old: $number, new: $number) -> bool {
+                self.compare_exchange_weak(old, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
             }
         }
     };
@@ -81,12 +81,17 @@ macro_rules! word {
 word!(AtomicU64, u64);
 word!(AtomicU128, u128);
 
+/// On a cache line of its own. A take also reads the numbers beside it, which never change; on the line that
+/// all cores fight over they would have to be fetched again every time.
+#[repr(align(64))]
+struct Alone<W>(W);
+
 /// How full a bucket is.
 ///
-/// Every function takes the clock and not a time: it must be read after the word.
+/// Every function takes the clock and not a time, since a take reads it again when it lost a race.
 pub(super) struct Level<W: Word> {
     /// When the bucket is full again. At most `last_nano` × `per_nano` + `full`, which the number holds.
-    full_at: W,
+    full_at: Alone<W>,
     per_nano: W::Number,
     per_unit: W::Number,
     full: W::Number,
@@ -113,7 +118,7 @@ impl Level<AtomicU128> {
 impl<W: Word> Level<W> {
     fn over(flow: &Flow, full: W::Number, last_nano: u64) -> Level<W> {
         Level {
-            full_at: W::new(0.into()),
+            full_at: Alone(W::new(0.into())),
             per_nano: flow.per_nano.into(),
             per_unit: flow.per_unit.into(),
             full,
@@ -123,7 +128,7 @@ impl<W: Word> Level<W> {
 
     /// Full again, at the origin of a new clock.
     pub(super) fn fill(&mut self) {
-        self.full_at = W::new(0.into());
+        self.full_at = Alone(W::new(0.into()));
     }
 
     /// Takes `units`, at most the capacity, or nothing.
@@ -132,17 +137,18 @@ impl<W: Word> Level<W> {
         let cost = self.ticks(units);
         // As much may be missing for `units` to be there.
         let room = self.full - cost;
-        let mut full_at = self.full_at.load();
         loop {
+            // In this order: the time is then not later than the decision, and the word is fetched as late as
+            // possible, which gives the others less time to change it.
             let now = self.tick(clock());
+            let full_at = self.full_at.0.load();
             let missing = full_at.max(now) - now;
             if missing > room {
-                // More than everything is missing only where the clock has stepped back; nothing still fits.
+                // More than everything can be missing, by a clock that lags; nothing fits all the same.
                 return units == 0;
             }
-            match self.full_at.swap_if(full_at, now + missing + cost) {
-                Ok(()) => return true,
-                Err(changed) => full_at = changed,
+            if self.full_at.0.swap_if(full_at, now + missing + cost) {
+                return true;
             }
         }
     }
@@ -150,24 +156,19 @@ impl<W: Word> Level<W> {
     /// Gives `units`, at most the capacity, back.
     pub(super) fn put_back(&self, units: u64, clock: impl Fn() -> u64) {
         let cost = self.ticks(units);
-        let mut full_at = self.full_at.load();
         loop {
             let now = self.tick(clock());
+            let full_at = self.full_at.0.load();
             let missing = full_at.max(now) - now;
-            if missing == 0.into() {
+            if missing == 0.into() || self.full_at.0.swap_if(full_at, full_at - cost.min(missing)) {
                 return;
-            }
-            let next = full_at - cost.min(missing);
-            match self.full_at.swap_if(full_at, next) {
-                Ok(()) => return,
-                Err(changed) => full_at = changed,
             }
         }
     }
 
     pub(super) fn available(&self, clock: impl Fn() -> u64) -> u64 {
-        let full_at = self.full_at.load();
         let now = self.tick(clock());
+        let full_at = self.full_at.0.load();
         let missing = full_at.max(now) - now;
         let units = (self.full - missing.min(self.full)) / self.per_unit;
         // At most the capacity, which is a u64.
@@ -176,8 +177,8 @@ impl<W: Word> Level<W> {
 
     /// How long until `units`, at most the capacity, are there.
     pub(super) fn wait_for(&self, units: u64, clock: impl Fn() -> u64) -> Duration {
-        let full_at = self.full_at.load();
         let now = self.tick(clock());
+        let full_at = self.full_at.0.load();
         let missing = full_at.max(now) - now;
         let room = self.full - self.ticks(units);
         if units == 0 || missing <= room {

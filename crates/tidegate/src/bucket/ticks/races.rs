@@ -20,8 +20,8 @@ impl Word for Checked {
         Checked::load(self, Ordering::SeqCst)
     }
 
-    fn swap_if(&self, old: u64, new: u64) -> Result<(), u64> {
-        self.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).map(drop)
+    fn swap_if(&self, old: u64, new: u64) -> bool {
+        self.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
 
@@ -39,9 +39,9 @@ impl Word for LookThenWrite {
         self.0.load(Ordering::SeqCst)
     }
 
-    fn swap_if(&self, _old: u64, new: u64) -> Result<(), u64> {
+    fn swap_if(&self, _old: u64, new: u64) -> bool {
         self.0.store(new, Ordering::SeqCst);
-        Ok(())
+        true
     }
 }
 
@@ -56,10 +56,7 @@ struct Bucket<W: Word> {
     taken: Checked,
 }
 
-impl<W: Word> Bucket<W>
-where
-    W::Number: From<u64>,
-{
+impl<W: Word> Bucket<W> {
     fn new() -> Bucket<W> {
         let flow = Flow::new(CAPACITY, RATE, INTERVAL);
         let level = Level::over(&flow, (CAPACITY * INTERVAL).into(), 1 << 40);
