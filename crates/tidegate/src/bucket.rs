@@ -22,8 +22,8 @@
 //!
 //! T reaches (the clock's reading × N/g) + (C × W/g). Where 18 years of that fit, the number is a `u64`. They
 //! do for every rate whose N divides W, up to a bucket that takes 292 years to fill, and for N/g up to 16 at
-//! least: 1/day, 60/min, 500/min, 450/min (N/g = 3), 7/s, 10⁹/s. After those 18 years (292 and more where N
-//! divides W) the clock of such a bucket stands still and nothing refills any more.
+//! least: 1/day, 60/min, 500/min, 450/min (N/g = 3), 7/s, 10⁹/s. After those 18 years (more for the smaller N/g)
+//! the clock of such a bucket stands still and nothing refills any more.
 //!
 //! Anything else (997/s, a capacity of 2⁶³ at 1/day) takes a `u128`, which holds every bucket that can be
 //! made: N, C and W in nanoseconds are at most 2⁶³, and the clock's reading below 2⁶⁴, so T stays below
@@ -82,11 +82,10 @@ use ticks::{Flow, Level};
 pub struct TokenBucket {
     level: Width,
     clock: ClockSource,
-    /// The clock's reading when the bucket was made.
-    origin: Nanos,
     capacity: u64,
     refill_rate: u64,
     refill_interval: Duration,
+    flow: Flow,
     name: Arc<str>,
 }
 
@@ -94,6 +93,15 @@ pub struct TokenBucket {
 enum Width {
     Narrow(Level<AtomicU64>),
     Wide(Level<AtomicU128>),
+}
+
+impl Width {
+    fn full(flow: &Flow, now: Nanos) -> Width {
+        match Level::narrow(flow, now.0) {
+            Some(level) => Width::Narrow(level),
+            None => Width::Wide(Level::wide(flow)),
+        }
+    }
 }
 
 /// Calls the same function whatever the word is.
@@ -138,16 +146,12 @@ impl TokenBucket {
             InvalidLimit::new("refill_interval", value, "use at most 2^63 ns, about 292 years")
         })?;
         let flow = Flow::new(capacity, refill_rate, interval);
-        let level = match Level::narrow(&flow) {
-            Some(level) => Width::Narrow(level),
-            None => Width::Wide(Level::wide(&flow)),
-        };
         let clock = ClockSource::cheap();
-        let origin = clock.now();
+        let level = Width::full(&flow, clock.now());
         Ok(TokenBucket {
             level,
             clock,
-            origin,
+            flow,
             capacity,
             refill_rate,
             refill_interval,
@@ -159,8 +163,7 @@ impl TokenBucket {
     #[must_use]
     pub fn with_clock(mut self, clock: impl Into<ClockSource>) -> TokenBucket {
         self.clock = clock.into();
-        self.origin = self.clock.now();
-        either!(&mut self.level, level => level.fill());
+        self.level = Width::full(&self.flow, self.clock.now());
         self
     }
 
@@ -188,18 +191,18 @@ impl TokenBucket {
     #[must_use = "`false` means that nothing was taken"]
     pub fn try_take(&self, units: u64) -> bool {
         // Above capacity the product in ticks could overflow, and the answer is known.
-        units <= self.capacity && either!(&self.level, level => level.take(units, || self.elapsed()))
+        units <= self.capacity && either!(&self.level, level => level.take(units, || self.clock.now().0))
     }
 
     /// Gives `units` back that were taken and not used. The bucket never holds more than its capacity.
     pub fn put_back(&self, units: u64) {
-        either!(&self.level, level => level.put_back(units.min(self.capacity), || self.elapsed()));
+        either!(&self.level, level => level.put_back(units.min(self.capacity), || self.clock.now().0));
     }
 
     /// How many whole units are there now.
     #[must_use]
     pub fn available(&self) -> u64 {
-        either!(&self.level, level => level.available(|| self.elapsed()))
+        either!(&self.level, level => level.available(|| self.clock.now().0))
     }
 
     /// How long until `units` are there, if nobody else takes any: zero if they are, `None` if they never will be.
@@ -210,13 +213,7 @@ impl TokenBucket {
         if units > self.capacity {
             return None;
         }
-        Some(either!(&self.level, level => level.wait_for(units, || self.elapsed())))
-    }
-
-    /// Nanoseconds since the bucket was made.
-    #[inline]
-    fn elapsed(&self) -> u64 {
-        self.clock.now().0.saturating_sub(self.origin.0)
+        Some(either!(&self.level, level => level.wait_for(units, || self.clock.now().0)))
     }
 
     fn refusal(&self, units: u64) -> RateLimitError {

@@ -100,12 +100,12 @@ pub(super) struct Level<W: Word> {
 }
 
 impl Level<AtomicU64> {
-    /// `None` if 18 years do not fit.
-    pub(super) fn narrow(flow: &Flow) -> Option<Level<AtomicU64>> {
+    /// `None` if 18 years from `now` on do not fit.
+    pub(super) fn narrow(flow: &Flow, now: u64) -> Option<Level<AtomicU64>> {
         const ENOUGH: u64 = 1 << 59;
         let full = u64::try_from(flow.full).ok()?;
         let last_nano = (u64::MAX - full) / flow.per_nano;
-        (last_nano >= ENOUGH).then(|| Level::over(flow, full, last_nano))
+        (last_nano >= now.saturating_add(ENOUGH)).then(|| Level::over(flow, full, last_nano))
     }
 }
 
@@ -124,11 +124,6 @@ impl<W: Word> Level<W> {
             full,
             last_nano,
         }
-    }
-
-    /// Full again, at the origin of a new clock.
-    pub(super) fn fill(&mut self) {
-        self.full_at = Alone(W::new(0.into()));
     }
 
     /// Takes `units`, at most the capacity, or nothing.
@@ -222,7 +217,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn is_narrow(capacity: u64, rate: u64, interval: u64) -> bool {
-        Level::narrow(&Flow::new(capacity, rate, interval)).is_some()
+        Level::narrow(&Flow::new(capacity, rate, interval), 0).is_some()
     }
 
     #[test]
@@ -244,8 +239,17 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_is_far_from_its_origin_still_has_its_18_years() {
+        // Nanoseconds since the Unix epoch.
+        let now = 1_700_000_000 * SECOND;
+        assert!(Level::narrow(&Flow::new(10, 1, SECOND), now).is_some());
+        assert!(Level::narrow(&Flow::new(10, 13, SECOND), now).is_none());
+        assert!(Level::narrow(&Flow::new(10, 13, SECOND), 0).is_some());
+    }
+
+    #[test]
     fn a_narrow_clock_that_has_run_out_stands_still_and_grants_nothing_more() {
-        let level = Level::narrow(&Flow::new(1, 16, SECOND + 1)).unwrap();
+        let level = Level::narrow(&Flow::new(1, 16, SECOND + 1), 0).unwrap();
         assert!(level.take(1, || u64::MAX - 1));
         assert!(!level.take(1, || u64::MAX));
     }
