@@ -1,7 +1,7 @@
 //! The compare-and-swap under every order of events that a scheduler can make.
 //!
 //! The word and the clock are those of a model checker, which chooses who goes next at each access: a few
-//! threads in all orders, more of them in many random ones.
+//! threads in all orders (21,153 and 8,985 of them), more threads in many random ones.
 
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicU64 as Checked, Ordering};
@@ -140,7 +140,7 @@ fn let_time_pass<W: Word>(bucket: &Bucket<W>) {
 fn takers_in_every_order_get_the_bucket_and_no_more() {
     shuttle::check_dfs(
         || together::<Checked>(&[take_one_by_one, take_two_at_once], nothing_minted_and_nothing_lost),
-        Some(50_000),
+        None,
     );
 }
 
@@ -148,7 +148,7 @@ fn takers_in_every_order_get_the_bucket_and_no_more() {
 fn what_is_put_back_in_every_order_is_there_again() {
     shuttle::check_dfs(
         || together::<Checked>(&[take_and_put_back, take_two_at_once], nothing_minted_and_nothing_lost),
-        Some(50_000),
+        None,
     );
     shuttle::check_random(
         || {
@@ -189,6 +189,6 @@ fn time_that_passes_between_any_two_steps_is_not_counted_twice() {
 fn a_limiter_that_looks_and_then_writes_is_caught() {
     shuttle::check_dfs(
         || together::<LookThenWrite>(&[take_one_by_one, take_two_at_once], nothing_minted_and_nothing_lost),
-        Some(50_000),
+        None,
     );
 }
