@@ -172,6 +172,12 @@ impl Clone for Call {
     }
 }
 
+impl From<&Call> for Call {
+    fn from(call: &Call) -> Call {
+        call.clone()
+    }
+}
+
 impl Call {
     /// A call to a service, by its name in the config.
     #[must_use]

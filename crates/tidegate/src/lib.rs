@@ -1,15 +1,35 @@
 //! Spend all of your API quota, and never a request more.
+//!
+//! A [`Gate`] decides who may call, when, and how much. It is made from a [`Config`] (the same file that the
+//! sidecar reads), and every call asks it for a [`Permit`]: it passes every limit on its route or waits in
+//! rank order, and nobody waits for the impossible.
+//!
+//! [`TokenBucket`] and [`SlidingWindow`] are single limits that need no gate, behind the object-safe
+//! [`RateLimiter`] trait.
 
 #![warn(missing_docs)]
 
+pub mod acquire;
 pub mod bucket;
 pub mod clock;
+pub mod config;
+pub mod gate;
 pub mod limiter;
+pub mod permit;
+pub mod refused;
+mod timer;
 pub mod window;
 
+pub use acquire::Acquire;
 pub use async_trait::async_trait;
 pub use bucket::TokenBucket;
 pub use clock::{Clock, ClockSource, ManualClock, SystemClock};
+pub use config::{Config, ConfigError};
+pub use gate::{Gate, GateBuilder};
 pub use limiter::{InvalidLimit, RateLimitError, RateLimiter};
+pub use permit::{Outcome, Permit};
+pub use refused::Refused;
+pub use tidegate_core::engine::{ChangeError, LimitStatus, Place, ServiceCounts};
 pub use tidegate_core::time::Nanos;
+pub use tidegate_core::{Call, Cost, Dimension, Priority, Reason};
 pub use window::SlidingWindow;

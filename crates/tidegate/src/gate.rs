@@ -1,0 +1,333 @@
+//! The gate: one engine, one lock, one timer.
+//!
+//! Every decision is made by the engine under one lock that is held for well under a microsecond; nothing is
+//! awaited and nobody is woken while it is held. A verdict is put into the waiting call's slot under the
+//! lock, and the call is woken after it is released. So a call that is dropped finds, under the same lock,
+//! either that it still waits (and is taken out) or that its verdict is in its slot (and a permit in it is
+//! given back): there is no third case.
+
+use std::borrow::Borrow;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, SystemTime};
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use tidegate_core::engine::{ChangeError, LimitStatus, Place, ServiceCounts};
+use tidegate_core::{Admission, Call, Cost, Engine, Grant, Nanos, Refusal, Ticket};
+
+use crate::acquire::Slot;
+use crate::clock::ClockSource;
+use crate::config::Config;
+use crate::permit::Permit;
+use crate::refused::Refused;
+use crate::timer::Timer;
+
+/// How long a call waits if neither it nor the config says.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// A clock that stepped back by more than this was reset; less is what two cores may differ by.
+const RESET: Duration = Duration::from_secs(1);
+
+/// Decides which calls may go, and when. Clones are the same gate.
+///
+/// ```
+/// use tidegate::{Call, Config, Gate, Outcome, Priority};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let config = Config::parse("[services.openai]\nrequests = \"500/min\"\ntokens = \"200k/min\"\n")?;
+/// let gate = Gate::from_config(config).await?;
+/// let call = Call::to("openai").loop_id("agent-7").priority(Priority::High).tokens(1_200);
+/// let permit = gate.acquire(call).await?;
+/// // … the call itself …
+/// permit.finish(Outcome::done().tokens(950));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Gate {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// How to make a [`Gate`] that differs from the default.
+#[derive(Debug, Default)]
+#[must_use = "a builder does nothing until it builds"]
+pub struct GateBuilder {
+    config: Config,
+    clock: Option<ClockSource>,
+}
+
+impl GateBuilder {
+    /// The limits.
+    pub fn config(mut self, config: Config) -> GateBuilder {
+        self.config = config;
+        self
+    }
+
+    /// Another clock, such as one that a test moves. Waits still sleep on tokio's time.
+    pub fn clock(mut self, clock: impl Into<ClockSource>) -> GateBuilder {
+        self.clock = Some(clock.into());
+        self
+    }
+
+    /// The gate.
+    ///
+    /// # Errors
+    /// If the config holds what cannot be.
+    pub fn build(self) -> Result<Gate, ChangeError> {
+        let clock = self.clock.unwrap_or_else(ClockSource::cheap);
+        let wall = clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let engine = Engine::new(&self.config, clock.now(), wall)?;
+        let inner = Inner { engine, slots: HashMap::new(), lost: 0 };
+        let shared = Shared { inner: Mutex::new(inner), clock, timer: Arc::default() };
+        Ok(Gate { shared: Arc::new(shared) })
+    }
+}
+
+impl Gate {
+    /// A gate under a config.
+    ///
+    /// # Errors
+    /// If the config holds what cannot be.
+    // Async since a gate with a state file or Redis behind it has to wait for them.
+    #[allow(clippy::unused_async, reason = "part of the signature that users write")]
+    pub async fn from_config(config: Config) -> Result<Gate, ChangeError> {
+        Gate::builder().config(config).build()
+    }
+
+    /// A gate that differs from the default.
+    pub fn builder() -> GateBuilder {
+        GateBuilder::default()
+    }
+
+    /// Lets the call go now or refuses it; it never waits. A call that is made again and again is cheapest
+    /// passed by reference: its route is found once.
+    ///
+    /// # Errors
+    /// The limit that has no room, and when it would have.
+    #[inline]
+    pub fn try_acquire(&self, call: impl Borrow<Call>) -> Result<Permit, Refused> {
+        let now = self.shared.clock.now();
+        let admitted = self.shared.with(now, |engine, now| engine.try_admit(call.borrow(), now));
+        match admitted {
+            Ok(grant) => Ok(Permit::new(grant, Duration::ZERO, self.shared.clone())),
+            Err(refusal) => Err(self.shared.refused(refusal)),
+        }
+    }
+
+    /// Puts another config into force. What was spent and who waits stays; waiters are planned anew.
+    ///
+    /// # Errors
+    /// If the config holds what cannot be; then the old one stays in force as a whole.
+    pub fn reconfigure(&self, config: &Config) -> Result<(), ChangeError> {
+        self.shared.act(|engine, now| engine.reconfigure(config, now))
+    }
+
+    /// Changes one limit by its name, such as `openai/tokens/1m`, to another rate.
+    ///
+    /// # Errors
+    /// If there is no such limit.
+    pub fn set_rate(&self, name: &str, rate: &tidegate_core::config::RateLimit) -> Result<(), ChangeError> {
+        self.shared.act(|engine, now| engine.set_rate(name, rate, now))
+    }
+
+    /// Changes a bound on what is in flight by its name, such as `openai/concurrency`.
+    ///
+    /// # Errors
+    /// If there is no such limit, or if the bound is zero.
+    pub fn set_in_flight(&self, name: &str, bound: u64) -> Result<(), ChangeError> {
+        self.shared.act(|engine, now| engine.set_in_flight(name, bound, now))
+    }
+
+    /// Every limit as it stands.
+    #[must_use]
+    pub fn limits(&self) -> Vec<LimitStatus> {
+        self.shared.act(|engine, now| engine.limits(now))
+    }
+
+    /// One limit as it stands.
+    #[must_use]
+    pub fn limit(&self, name: &str) -> Option<LimitStatus> {
+        self.shared.act(|engine, now| engine.limit(name, now))
+    }
+
+    /// What became of a service's calls.
+    #[must_use]
+    pub fn counts(&self, service: &str) -> Option<ServiceCounts> {
+        self.shared.inner.lock().engine.counts(service)
+    }
+
+    /// How many calls wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.shared.waiting()
+    }
+}
+
+/// What all clones of a gate, its permits and its waiting calls share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    inner: Mutex<Inner>,
+    clock: ClockSource,
+    pub timer: Arc<Timer>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    engine: Engine,
+    slots: HashMap<Ticket, Arc<Slot>>,
+    /// What the clock lost when it was reset, in nanoseconds.
+    lost: u64,
+}
+
+impl Shared {
+    pub fn enqueue(
+        &self,
+        call: &Call,
+        timeout: Duration,
+        slot: &Arc<Slot>,
+    ) -> Result<(Admission, Nanos), Refused> {
+        let now = self.clock.now();
+        let mut wakers = Vec::new();
+        let result = {
+            let mut inner = self.inner.lock();
+            let now = inner.time(now);
+            let admission = inner.engine.enqueue(call, timeout, now);
+            if let Ok(Admission::Waiting(ticket)) = &admission {
+                inner.slots.insert(*ticket, slot.clone());
+            }
+            self.deliver(&mut inner, &mut wakers);
+            admission.map(|admission| (admission, now))
+        };
+        wake(wakers);
+        result.map_err(|refusal| self.refused(refusal))
+    }
+
+    #[inline]
+    pub fn finish(&self, grant: Grant, actual: Option<&Cost>) {
+        // With nothing to settle and nobody waiting the time does not matter: the last one will do.
+        let now = if actual.is_none() { Nanos::ZERO } else { self.clock.now() };
+        let mut inner = self.inner.lock();
+        if inner.engine.waiting() == 0 {
+            let now = if actual.is_none() { now } else { inner.time(now) };
+            inner.engine.finish(grant, actual, now);
+            return;
+        }
+        drop(inner);
+        self.act(|engine, now| engine.finish(grant, actual, now));
+    }
+
+    pub fn cancel(&self, grant: Grant) {
+        self.act(|engine, now| engine.cancel(grant, now));
+    }
+
+    pub fn withdraw(&self, ticket: Ticket) {
+        let now = self.clock.now();
+        let mut wakers = Vec::new();
+        {
+            let mut inner = self.inner.lock();
+            let now = inner.time(now);
+            inner.slots.remove(&ticket);
+            inner.engine.withdraw(ticket, now);
+            self.deliver(&mut inner, &mut wakers);
+        }
+        wake(wakers);
+    }
+
+    /// Does what is due.
+    pub fn advance(&self) {
+        self.act(|engine, now| engine.advance(now));
+    }
+
+    pub fn place(&self, ticket: Ticket) -> Option<Place> {
+        self.act(|engine, now| engine.place(ticket, now))
+    }
+
+    pub fn timeout_of(&self, service: &str) -> Duration {
+        self.inner.lock().engine.timeout_of(service).unwrap_or(TIMEOUT)
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.inner.lock().engine.waiting()
+    }
+
+    /// The time as the engine sees it.
+    pub fn now(&self) -> Nanos {
+        let now = self.clock.now();
+        self.inner.lock().time(now)
+    }
+
+    /// That time as one that tokio's timers take.
+    pub fn instant(&self, at: Nanos) -> tokio::time::Instant {
+        let lost = self.inner.lock().lost;
+        self.clock.tokio_instant(Nanos(at.0.saturating_sub(lost)))
+    }
+
+    pub fn refused(&self, refusal: Refusal) -> Refused {
+        let reset = refusal.reset.map(|reset| self.clock.wall() + reset.since(self.now()));
+        Refused::new(refusal, reset)
+    }
+
+    /// Has every waiting call look again.
+    pub fn wake_waiters(&self) {
+        let wakers: Vec<_> = self.inner.lock().slots.values().filter_map(|slot| slot.waker()).collect();
+        wake(wakers);
+    }
+
+    /// Does something with the engine at the present time, and hands out what came of it.
+    pub fn act<T>(&self, what: impl FnOnce(&mut Engine, Nanos) -> T) -> T {
+        self.with(self.clock.now(), what)
+    }
+
+    #[inline]
+    fn with<T>(&self, now: Nanos, what: impl FnOnce(&mut Engine, Nanos) -> T) -> T {
+        let mut inner = self.inner.lock();
+        let now = inner.time(now);
+        let result = what(&mut inner.engine, now);
+        if inner.engine.waiting() == 0 && !inner.engine.has_verdicts() {
+            return result;
+        }
+        let mut wakers = Vec::new();
+        self.deliver(&mut inner, &mut wakers);
+        drop(inner);
+        wake(wakers);
+        result
+    }
+
+    /// Puts verdicts where their calls find them, and sets the timer.
+    fn deliver(&self, inner: &mut Inner, wakers: &mut Vec<Waker>) {
+        let Inner { engine, slots, .. } = inner;
+        for (ticket, verdict) in engine.verdicts() {
+            if let Some(slot) = slots.remove(&ticket) {
+                wakers.extend(slot.decide(verdict));
+            }
+        }
+        self.timer.set(engine.next_wake());
+    }
+}
+
+impl Inner {
+    /// A clock that was reset (some machines do that when they sleep) goes on from where the engine is.
+    #[inline]
+    fn time(&mut self, now: Nanos) -> Nanos {
+        let now = Nanos(now.0.saturating_add(self.lost));
+        let latest = self.engine.now();
+        if now < latest && latest.since(now) > RESET {
+            self.lost += latest.0 - now.0;
+            return latest;
+        }
+        now
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.timer.close();
+    }
+}
+
+fn wake(wakers: Vec<Waker>) {
+    for waker in wakers {
+        waker.wake();
+    }
+}

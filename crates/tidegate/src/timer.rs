@@ -1,0 +1,170 @@
+//! The one timer of a gate.
+//!
+//! Whoever changes the queue tells the timer when the engine wants to be woken next; the timer sleeps until
+//! then and wakes it. There are two kinds, made when somebody first waits: a task, for calls that wait in a
+//! tokio runtime (it sleeps on tokio's clock, paused or not), and a thread, for calls that wait outside of
+//! one. What can go wrong, and what is done about it:
+//!
+//! * *The gate is dropped while the timer sleeps.* The timer holds the gate only weakly, and the gate ends it
+//!   when it goes: the task is aborted, the thread is told. Neither outlives the gate.
+//! * *A new wake-up time lies before the one slept for.* `set` stores the time and then notifies; a
+//!   notification that comes before the sleep begins is kept by `Notify` and by the lock, so none is lost.
+//! * *The runtime of the task shuts down while calls of another runtime wait.* The task's guard is dropped
+//!   with it, forgets the task and wakes the waiters; the first to be polled starts a new one.
+//! * *The timer wakes late or early.* The engine decides by its own clock; too early means to sleep again.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use tidegate_core::Nanos;
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use crate::gate::Shared;
+
+/// When to wake the engine, and who does.
+#[derive(Debug, Default)]
+pub(crate) struct Timer {
+    state: Mutex<State>,
+    task: Notify,
+    thread: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    wake: Option<Nanos>,
+    task: Option<AbortHandle>,
+    /// A task is being made.
+    starting: bool,
+    thread: bool,
+    closed: bool,
+}
+
+/// Who sleeps for a waiting call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sleeper {
+    /// A task of the runtime that polls the call; a thread where there is none.
+    Task,
+    /// A thread: the call blocks its own.
+    Thread,
+}
+
+impl Timer {
+    /// The engine wants to be woken then.
+    pub fn set(&self, wake: Option<Nanos>) {
+        let mut state = self.state.lock();
+        if state.wake == wake {
+            return;
+        }
+        // A later time is noticed when the earlier one comes.
+        let sooner = wake.is_some_and(|wake| state.wake.is_none_or(|before| wake < before));
+        state.wake = wake;
+        if sooner {
+            self.task.notify_one();
+            self.thread.notify_one();
+        }
+    }
+
+    /// Makes sure that somebody sleeps.
+    pub fn ensure(&self, gate: &Arc<Shared>, sleeper: Sleeper) {
+        let runtime = match sleeper {
+            Sleeper::Task => Handle::try_current().ok(),
+            Sleeper::Thread => None,
+        };
+        let mut state = self.state.lock();
+        let Some(runtime) = runtime else {
+            if !state.thread {
+                let gate = Arc::downgrade(gate);
+                let started = std::thread::Builder::new().name("tidegate-timer".into());
+                state.thread = started.spawn(move || sleep_in_thread(&gate)).is_ok();
+            }
+            return;
+        };
+        if state.starting || state.task.as_ref().is_some_and(|task| !task.is_finished()) {
+            return;
+        }
+        state.starting = true;
+        // A runtime that shuts down drops the task at once, and with it the guard, which takes the lock.
+        drop(state);
+        let task = runtime.spawn(sleep_in_task(TaskGuard(Arc::downgrade(gate)))).abort_handle();
+        let mut state = self.state.lock();
+        if std::mem::take(&mut state.starting) {
+            state.task = Some(task);
+        }
+    }
+
+    /// Ends whoever sleeps: the gate goes.
+    pub fn close(&self) {
+        let mut state = self.state.lock();
+        state.closed = true;
+        if let Some(task) = state.task.take() {
+            task.abort();
+        }
+        self.thread.notify_all();
+    }
+}
+
+/// Tells the gate when its task is gone, for whatever reason.
+struct TaskGuard(Weak<Shared>);
+
+impl Drop for TaskGuard {
+    fn drop(&mut self) {
+        if let Some(gate) = self.0.upgrade() {
+            {
+                let mut state = gate.timer.state.lock();
+                (state.task, state.starting) = (None, false);
+            }
+            gate.wake_waiters();
+        }
+    }
+}
+
+async fn sleep_in_task(guard: TaskGuard) {
+    loop {
+        let Some(gate) = guard.0.upgrade() else { return };
+        let timer = gate.timer.clone();
+        gate.advance();
+        let wake = timer.state.lock().wake;
+        let until = wake.map(|wake| gate.instant(wake));
+        // Held across the sleep it would keep the gate alive for as long as that lasts.
+        drop(gate);
+        match until {
+            Some(until) => tokio::select! {
+                () = tokio::time::sleep_until(until) => {}
+                () = timer.task.notified() => {}
+            },
+            None => timer.task.notified().await,
+        }
+    }
+}
+
+/// A thread with nothing to wait for ends after this long.
+const IDLE: Duration = Duration::from_secs(1);
+
+fn sleep_in_thread(gate: &Weak<Shared>) {
+    loop {
+        let Some(held) = gate.upgrade() else { return };
+        held.advance();
+        let timer = held.timer.clone();
+        let now = held.now();
+        let waiting = held.waiting() > 0;
+        drop(held);
+        let mut state = timer.state.lock();
+        if state.closed {
+            return;
+        }
+        match state.wake {
+            Some(wake) if wake <= now => {}
+            Some(wake) => drop(timer.thread.wait_for(&mut state, wake.since(now))),
+            None => {
+                let idle = timer.thread.wait_for(&mut state, IDLE).timed_out();
+                if idle && !waiting && state.wake.is_none() {
+                    state.thread = false;
+                    return;
+                }
+            }
+        }
+    }
+}
