@@ -189,6 +189,8 @@ pub(crate) struct Limit {
     /// Who waits here or holds a booking that passes through.
     pub contention: Option<Box<Contention>>,
     pub spec: u32,
+    /// Whether a share of it is kept for higher priorities.
+    pub reserved: bool,
     /// The loop that it belongs to, and the next limit of that loop.
     pub owner: u32,
     pub sibling: u32,
@@ -197,8 +199,9 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    pub fn new(spec: u32, meter: Meter, since: u32) -> Limit {
-        Limit { meter, lent: None, contention: None, spec, owner: NIL, sibling: NIL, since }
+    pub fn new(spec: u32, of: &Spec, meter: Meter, since: u32) -> Limit {
+        let reserved = of.withheld != [0; 4];
+        Limit { meter, lent: None, contention: None, spec, reserved, owner: NIL, sibling: NIL, since }
     }
 
     /// Whether `cost` may go now: the meter has room, and so has the allotment.

@@ -17,6 +17,8 @@ use crate::time::{Nanos, whole_nanos};
 #[derive(Clone, Debug)]
 pub struct Bucket {
     level: i128,
+    /// The level when nothing is missing.
+    full: i128,
     last: Nanos,
     capacity: u64,
     units: u64,
@@ -28,7 +30,8 @@ impl Bucket {
     #[must_use]
     pub fn full(rate: Rate, capacity: u64, now: Nanos) -> Bucket {
         let window = whole_nanos(rate.window());
-        Bucket { level: grains(capacity, window), last: now, capacity, units: rate.units(), window }
+        let full = grains(capacity, window);
+        Bucket { level: full, full, last: now, capacity, units: rate.units(), window }
     }
 
     /// What one call may take at most.
@@ -42,6 +45,29 @@ impl Bucket {
     #[must_use]
     pub fn fits(&self, cost: u64, withheld: u64, now: Nanos) -> bool {
         self.level_at(now) >= self.need(cost, withheld)
+    }
+
+    /// Spends `cost` if it fits now.
+    #[inline]
+    pub fn try_take(&mut self, cost: u64, withheld: u64, now: Nanos) -> bool {
+        self.try_take_above(self.need(cost, withheld), cost, now)
+    }
+
+    /// Spends `cost` if the level is at least `need` grains.
+    #[inline]
+    fn try_take_above(&mut self, need: i128, cost: u64, now: Nanos) -> bool {
+        self.advance(now);
+        let fits = self.level >= need;
+        if fits {
+            self.level -= grains(cost, self.window);
+        }
+        fits
+    }
+
+    /// As a pacer: spends `cost` if that much has flowed in, or if it is full.
+    #[inline]
+    pub(super) fn try_pace(&mut self, cost: u64, now: Nanos) -> bool {
+        self.try_take_above(grains(cost, self.window).min(self.full), cost, now)
     }
 
     /// When `cost` could go.
@@ -77,21 +103,20 @@ impl Bucket {
     /// Gives `units` back, never above capacity.
     pub fn refund(&mut self, units: u64, now: Nanos) {
         self.advance(now);
-        let full = grains(self.capacity, self.window);
-        self.level = self.level.saturating_add(grains(units, self.window)).min(full);
+        self.level = self.level.saturating_add(grains(units, self.window)).min(self.full);
     }
 
     /// Units missing from a full bucket, debt included, rounded up.
     #[must_use]
     pub fn used(&self, now: Nanos) -> u64 {
-        let missing = grains(self.capacity, self.window) - self.level_at(now);
+        let missing = self.full - self.level_at(now);
         u64::try_from(missing.unsigned_abs().div_ceil(u128::from(self.window))).unwrap_or(u64::MAX)
     }
 
     /// When the bucket is full again.
     #[must_use]
     pub fn full_at(&self) -> Nanos {
-        self.reaches(grains(self.capacity, self.window))
+        self.reaches(self.full)
     }
 
     /// When `units` in all have been let through, however many that are.
@@ -103,7 +128,7 @@ impl Bucket {
 
     /// Changes rate and capacity, keeping what is spent.
     pub fn change(&mut self, rate: Rate, capacity: u64, now: Nanos) {
-        let missing = grains(self.capacity, self.window) - self.level_at(now);
+        let missing = self.full - self.level_at(now);
         let fresh = Bucket::full(rate, capacity, now);
         // Over another window a unit has other grains: then what is spent is rounded up to whole units.
         let missing = match fresh.window == self.window {
@@ -113,6 +138,7 @@ impl Bucket {
         *self = Bucket { level: fresh.level.saturating_sub(missing), ..fresh };
     }
 
+    #[inline]
     fn advance(&mut self, now: Nanos) {
         if now > self.last {
             self.level = self.level_at(now);
@@ -122,13 +148,13 @@ impl Bucket {
 
     #[inline]
     fn level_at(&self, now: Nanos) -> i128 {
-        let full = grains(self.capacity, self.window);
         let elapsed = now.0.saturating_sub(self.last.0);
         // Below 2^127 since units ≤ 2^63: only the sum needs care.
         let flow = i128::try_from(u128::from(elapsed) * u128::from(self.units)).unwrap_or(i128::MAX);
-        self.level.saturating_add(flow).min(full)
+        self.level.saturating_add(flow).min(self.full)
     }
 
+    #[inline]
     fn need(&self, cost: u64, withheld: u64) -> i128 {
         grains(cost, self.window) + grains(withheld, self.window)
     }
@@ -150,6 +176,7 @@ impl Bucket {
     }
 }
 
+#[inline]
 fn grains(units: u64, window: u64) -> i128 {
     // At most 2^64 × 2^52: far below 2^127.
     (u128::from(units) * u128::from(window)) as i128

@@ -44,6 +44,16 @@ impl InFlight {
         if self.budget { self.held <= free } else { self.held.saturating_add(cost) <= free }
     }
 
+    /// Takes units if they fit.
+    #[inline]
+    pub fn try_take(&mut self, cost: u64, withheld: u64) -> bool {
+        let fits = self.fits(cost, withheld, Nanos::ZERO);
+        if fits {
+            self.take(cost);
+        }
+        fits
+    }
+
     /// Now, or at no known time.
     #[must_use]
     pub fn earliest(&self, cost: u64, withheld: u64) -> Nanos {

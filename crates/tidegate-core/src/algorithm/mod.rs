@@ -64,6 +64,28 @@ impl Meter {
         each!(self, m => m.fits(cost, withheld, now))
     }
 
+    /// Spends `cost` if it fits, for a call that goes at this very moment and for which nobody waits:
+    /// [`Meter::fits`] and [`Meter::take`] in one.
+    #[inline(always)]
+    pub fn try_take(&mut self, cost: u64, withheld: u64, now: Nanos) -> bool {
+        match self {
+            Meter::Sliding(m) => m.try_take(cost, withheld, now),
+            Meter::InFlight(m) => m.try_take(cost, withheld),
+            Meter::Bucket(m) => m.try_take(cost, withheld, now),
+            Meter::Fixed(m) => {
+                m.fits(cost, withheld, now) && {
+                    m.take(cost, now);
+                    true
+                }
+            }
+        }
+    }
+
+    /// Undoes [`Meter::try_take`] at the same moment.
+    pub fn put_back(&mut self, cost: u64, now: Nanos) {
+        self.refund(cost, now, now);
+    }
+
     /// When `cost` could go if nobody else took anything; a past time means that it fits already.
     #[must_use]
     pub fn earliest(&self, cost: u64, withheld: u64) -> Nanos {

@@ -20,14 +20,17 @@ pub struct SlidingWindow {
     units: u64,
     window: u64,
     used: u64,
-    /// The slot of the newest entry.
-    newest: u64,
+    /// Units taken in the current slot, and where that slot ends.
+    current: u64,
+    slot_end: u64,
+    /// When the oldest units that count are forgotten: nothing changes before.
+    next_expiry: u64,
     slots: Slots,
     pacer: Option<Box<Bucket>>,
 }
 
-/// Units taken, oldest slot first. Most windows count few units in all: those fit in four bytes an entry,
-/// which matters when every one of a million loops has a window of its own.
+/// Units taken in slots before the current one, oldest first. Most windows count few units in all: those fit
+/// in four bytes an entry, which matters when every one of a million loops has a window of its own.
 #[derive(Clone, Debug)]
 enum Slots {
     /// The low 16 bits of the slot, and its units. Live slots span far less than 2¹⁶.
@@ -46,8 +49,16 @@ impl SlidingWindow {
             0..=0x7fff => Slots::Small(VecDeque::new()),
             _ => Slots::Large(VecDeque::new()),
         };
-        let window = whole_nanos(rate.window());
-        SlidingWindow { units: rate.units(), window, used: 0, newest: 0, slots, pacer: None }
+        SlidingWindow {
+            units: rate.units(),
+            window: whole_nanos(rate.window()),
+            used: 0,
+            current: 0,
+            slot_end: 0,
+            next_expiry: u64::MAX,
+            slots,
+            pacer: None,
+        }
     }
 
     /// The same, with units flowing at N/W and `burst` at once.
@@ -68,6 +79,28 @@ impl SlidingWindow {
         self.advance(now);
         self.used.saturating_add(cost).saturating_add(withheld) <= self.units
             && self.pacer.as_ref().is_none_or(|pacer| pacer.fits(cost.min(pacer.capacity()), 0, now))
+    }
+
+    /// Spends `cost` if it fits, for a call that goes at this very moment.
+    #[inline]
+    pub fn try_take(&mut self, cost: u64, withheld: u64, now: Nanos) -> bool {
+        self.advance(now);
+        let spent = self.used.saturating_add(cost);
+        if spent.saturating_add(withheld) > self.units {
+            return false;
+        }
+        if let Some(pacer) = &mut self.pacer {
+            if !pacer.try_pace(cost, now) {
+                return false;
+            }
+        }
+        self.used = spent;
+        if now.0 >= self.slot_end {
+            self.open_slot(now);
+        }
+        self.current += cost;
+        self.next_expiry = self.next_expiry.min(self.slot_end.saturating_add(self.window));
+        true
     }
 
     /// When `cost` could go.
@@ -91,7 +124,8 @@ impl SlidingWindow {
     /// How much may be taken now without moving a booking of `cost` at `at`.
     pub fn spare(&mut self, now: Nanos, cost: u64, withheld: u64, at: Nanos) -> u64 {
         self.advance(now);
-        let counted = if at >= self.expiry(self.slot(now)) {
+        let lands = if now.0 < self.slot_end { self.slot_end } else { self.end_of(now) };
+        let counted = if at.0 >= lands.saturating_add(self.window) {
             UNBOUNDED
         } else {
             let still = self.used.saturating_sub(self.expired_by(at));
@@ -109,33 +143,45 @@ impl SlidingWindow {
             pacer.take(cost, stamp);
         }
         if cost > 0 {
+            if now.0 >= self.slot_end {
+                self.open_slot(now);
+            }
             self.used = self.used.saturating_add(cost);
-            self.add(self.slot(now), cost);
+            self.current = self.current.saturating_add(cost);
+            self.next_expiry = self.next_expiry.min(self.slot_end.saturating_add(self.window));
         }
     }
 
     /// Gives back what was taken at `taken`, if its slot still counts. The pacer gets back what it can hold.
     pub fn refund(&mut self, units: u64, taken: Nanos, now: Nanos) {
         self.advance(now);
-        let slot = self.slot(taken);
-        let returned = match &mut self.slots {
-            Slots::Small(ring) => ring
-                .iter_mut()
-                .rev()
-                .find(|(low, _)| *low == slot as u16 && slot + PARTS + 2 > self.newest)
-                .map_or(0, |(_, held)| {
-                    let back = units.min(u64::from(*held));
-                    *held -= back as u16;
-                    back
-                }),
-            Slots::Large(ring) => match ring.binary_search_by_key(&slot, |(slot, _)| *slot) {
-                Ok(index) => {
-                    let back = units.min(ring[index].1);
-                    ring[index].1 -= back;
-                    back
+        let returned = if taken.0 >= self.slot_end.saturating_sub(self.grain()) {
+            let back = units.min(self.current);
+            self.current -= back;
+            back
+        } else {
+            let slot = taken.0 / self.grain();
+            let (newest, low) = (self.current_slot(), slot as u16);
+            match &mut self.slots {
+                Slots::Small(ring) => {
+                    // Older slots may have the same low bits.
+                    let live = newest - slot <= PARTS + 2;
+                    let entry = ring.iter_mut().rev().find(|(known, _)| live && *known == low);
+                    entry.map_or(0, |(_, held)| {
+                        let back = units.min(u64::from(*held));
+                        *held -= back as u16;
+                        back
+                    })
                 }
-                Err(_) => 0,
-            },
+                Slots::Large(ring) => match ring.binary_search_by_key(&slot, |(slot, _)| *slot) {
+                    Ok(index) => {
+                        let back = units.min(ring[index].1);
+                        ring[index].1 -= back;
+                        back
+                    }
+                    Err(_) => 0,
+                },
+            }
         };
         self.used = self.used.saturating_sub(returned);
         if let Some(pacer) = &mut self.pacer {
@@ -185,8 +231,13 @@ impl SlidingWindow {
         self.window.div_ceil(PARTS)
     }
 
-    fn slot(&self, t: Nanos) -> u64 {
-        t.0 / self.grain()
+    /// The end of the slot that `t` lies in.
+    fn end_of(&self, t: Nanos) -> u64 {
+        (t.0 / self.grain() + 1).saturating_mul(self.grain())
+    }
+
+    fn current_slot(&self) -> u64 {
+        (self.slot_end / self.grain()).saturating_sub(1)
     }
 
     /// When what was taken in `slot` counts no longer.
@@ -217,86 +268,77 @@ impl SlidingWindow {
 
     fn front(&self) -> Option<(u64, u64)> {
         match &self.slots {
-            Slots::Small(ring) => ring.front().map(|&entry| self.whole(entry)),
+            Slots::Small(ring) => ring.front().map(|&entry| whole(self.current_slot(), entry)),
             Slots::Large(ring) => ring.front().copied(),
         }
     }
 
-    /// A small entry with its slot's upper bits: it is at most a few hundred slots older than the newest.
-    fn whole(&self, (low, units): (u16, u16)) -> (u64, u64) {
-        (self.newest - u64::from((self.newest as u16).wrapping_sub(low)), u64::from(units))
-    }
-
+    /// What counts, by slot, the current one last.
     fn entries(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let (small, large) = match &self.slots {
             Slots::Small(ring) => (Some(ring), None),
             Slots::Large(ring) => (None, Some(ring)),
         };
-        let widened = small.into_iter().flatten().map(|&entry| self.whole(entry));
-        widened.chain(large.into_iter().flatten().copied())
+        let current = self.current_slot();
+        let widened = small.into_iter().flatten().map(move |&entry| whole(current, entry));
+        let older = widened.chain(large.into_iter().flatten().copied());
+        older.chain((self.current > 0).then_some((current, self.current)))
     }
 
     /// Forgets what counts no longer.
     #[inline]
     fn advance(&mut self, now: Nanos) {
-        if self.used == 0 {
-            // Entries emptied by refunds may be left; they weigh nothing and go with the next ones.
-            return;
+        if now.0 >= self.next_expiry {
+            self.forget(now);
         }
-        while let Some((slot, units)) = self.front() {
-            if self.expiry(slot) > now {
-                break;
-            }
+    }
+
+    #[cold]
+    fn forget(&mut self, now: Nanos) {
+        while let Some((_, units)) = self.front().filter(|(slot, _)| self.expiry(*slot) <= now) {
+            debug_assert!(units <= self.used || self.used == u64::MAX);
             self.used = self.used.saturating_sub(units);
             match &mut self.slots {
                 Slots::Small(ring) => drop(ring.pop_front()),
                 Slots::Large(ring) => drop(ring.pop_front()),
             }
         }
+        if self.slot_end.saturating_add(self.window) <= now.0 {
+            self.used = self.used.saturating_sub(self.current);
+            self.current = 0;
+        }
+        let oldest = self.entries().next();
+        self.next_expiry = oldest.map_or(u64::MAX, |(slot, _)| self.expiry(slot).0);
     }
 
-    fn add(&mut self, slot: u64, cost: u64) {
-        if self.used == cost {
-            // Nothing else counts: whatever is left in the ring is empty.
+    /// Closes the current slot and opens the one that `now` lies in.
+    #[cold]
+    fn open_slot(&mut self, now: Nanos) {
+        let (slot, units) = (self.current_slot(), self.current);
+        if units > 0 {
+            if u16::try_from(units).is_err() {
+                self.widen();
+            }
             match &mut self.slots {
-                Slots::Small(ring) => ring.clear(),
-                Slots::Large(ring) => ring.clear(),
+                Slots::Small(ring) => ring.push_back((slot as u16, units as u16)),
+                Slots::Large(ring) => ring.push_back((slot, units)),
             }
         }
-        // A clock that stood still or stepped back adds to the newest slot: against us.
-        let slot = slot.max(self.newest);
-        if let Slots::Small(ring) = &mut self.slots {
-            let units = u16::try_from(cost).ok();
-            let merged = match ring.back() {
-                Some((low, held)) if *low == slot as u16 => units.and_then(|u| held.checked_add(u)),
-                _ => units,
-            };
-            match merged {
-                Some(units) => {
-                    match ring.back_mut() {
-                        Some(back) if back.0 == slot as u16 => back.1 = units,
-                        _ => ring.push_back((slot as u16, units)),
-                    }
-                    self.newest = slot;
-                    return;
-                }
-                None => self.widen(),
-            }
-        }
-        if let Slots::Large(ring) = &mut self.slots {
-            match ring.back_mut() {
-                Some(back) if back.0 == slot => back.1 = back.1.saturating_add(cost),
-                _ => ring.push_back((slot, cost)),
-            }
-        }
-        self.newest = slot;
+        self.current = 0;
+        self.slot_end = self.end_of(now);
     }
 
     fn widen(&mut self) {
-        if let Slots::Small(_) = self.slots {
-            self.slots = Slots::Large(self.entries().collect());
+        if let Slots::Small(ring) = &self.slots {
+            let current = self.current_slot();
+            self.slots = Slots::Large(ring.iter().map(|&entry| whole(current, entry)).collect());
         }
     }
+}
+
+/// A small entry with its slot's upper bits: it is at most a few hundred slots older than the current one.
+fn whole(current: u64, (low, units): (u16, u16)) -> (u64, u64) {
+    (current.saturating_sub(u64::from((current as u16).wrapping_sub(low))), u64::from(units))
 }
 
 /// A full pacer lets any cost pass; else only what it holds.

@@ -7,6 +7,7 @@ use super::lane::{Use, Waiter};
 use super::{Admission, Engine, Grant, Ticket, Units, Verdict};
 use crate::algorithm::UNBOUNDED;
 use crate::call::Call;
+use crate::limit::{Limit, Spec};
 use crate::priority::Priority;
 use crate::refusal::{Reason, Refusal};
 use crate::time::Nanos;
@@ -150,60 +151,59 @@ impl Engine {
         Ok(Arrival { skeleton, loop_, class, units })
     }
 
-    /// The way of most calls: nobody waits at any of its limits, and it fits them all.
+    /// The way of most calls: nobody waits at any of its limits, and it fits them all. It takes from one
+    /// after the other; where one does not open, what was taken is put back.
     #[inline]
     fn pass(&mut self, arrival: &Arrival, now: Nanos) -> Option<Grant> {
         let Arrival { skeleton, loop_, class, ref units } = *arrival;
-        let shared = self.skeletons[skeleton as usize].uses.len();
-        let own = self.loops.get(loop_ as usize).map_or(NIL, |record| record.first);
-        for index in 0..shared {
-            let (limit, slot) = self.skeletons[skeleton as usize].uses[index];
-            if !self.is_open(limit, units[slot as usize], class, now) {
-                return None;
+        let own = if loop_ == NIL { NIL } else { self.loops[loop_ as usize].first };
+        let Engine { skeletons, limits, specs, services, .. } = self;
+        let held = &skeletons[skeleton as usize];
+        let mut taken = 0;
+        for &(limit, slot) in &held.uses {
+            if !take_if_open(&mut limits[limit as usize], specs, class, units[slot as usize], now) {
+                break;
+            }
+            taken += 1;
+        }
+        let mut open = taken == held.uses.len();
+        let mut at = own;
+        for &slot in &held.loop_slots {
+            if !open || at == NIL {
+                break;
+            }
+            let limit = &mut limits[at as usize];
+            open = take_if_open(limit, specs, class, units[slot as usize], now);
+            if open {
+                taken += 1;
+                at = limit.sibling;
             }
         }
-        let mut at = own;
-        let mut index = 0;
-        while at != NIL {
-            let slot = self.skeletons[skeleton as usize].loop_slots[index];
-            if !self.is_open(at, units[slot as usize], class, now) {
-                return None;
+        if !open {
+            self.put_back(arrival, taken, now);
+            return None;
+        }
+        services[held.service as usize].counts.granted += 1;
+        if !self.lent_limits.is_empty() {
+            self.spend_lent_on_route(skeleton, loop_, units, now);
+        }
+        Some(self.grant(skeleton, loop_, class, units, now))
+    }
+
+    /// Undoes the first `taken` limits of a route.
+    #[cold]
+    fn put_back(&mut self, arrival: &Arrival, taken: usize, now: Nanos) {
+        let route = self.route_of(arrival.skeleton, arrival.loop_);
+        for &(limit, slot) in &route[..taken] {
+            self.limits[limit as usize].meter.put_back(arrival.units[slot as usize], now);
+        }
+    }
+
+    fn spend_lent_on_route(&mut self, skeleton: u32, loop_: u32, units: &Units, now: Nanos) {
+        for (limit, slot) in self.route_of(skeleton, loop_) {
+            if self.limits[limit as usize].lent.is_some() {
+                self.spend_lent(limit, units[slot as usize], now);
             }
-            at = self.limits[at as usize].sibling;
-            index += 1;
-        }
-        for index in 0..shared {
-            let (limit, slot) = self.skeletons[skeleton as usize].uses[index];
-            self.spend_at(limit, units[slot as usize], now);
-        }
-        let mut at = own;
-        let mut index = 0;
-        while at != NIL {
-            let slot = self.skeletons[skeleton as usize].loop_slots[index];
-            self.spend_at(at, units[slot as usize], now);
-            at = self.limits[at as usize].sibling;
-            index += 1;
-        }
-        let service = self.skeletons[skeleton as usize].service;
-        self.services[service as usize].counts.granted += 1;
-        Some(self.grant(skeleton, loop_, class, *units, now))
-    }
-
-    #[inline]
-    fn is_open(&mut self, limit: u32, cost: u64, class: Priority, now: Nanos) -> bool {
-        let held = &mut self.limits[limit as usize];
-        let withheld = self.specs[held.spec as usize].withheld[class as usize];
-        // A cost of nothing passes a limit on a rate whatever its state; a budget still has to be open.
-        let nothing = cost == 0 && !held.meter.is_in_flight();
-        held.contention.is_none() && (nothing || held.fits(cost, withheld, now))
-    }
-
-    #[inline]
-    fn spend_at(&mut self, limit: u32, cost: u64, now: Nanos) {
-        let held = &mut self.limits[limit as usize];
-        held.meter.take(cost, now, now);
-        if held.lent.is_some() {
-            self.spend_lent(limit, cost, now);
         }
     }
 
@@ -388,4 +388,18 @@ impl Engine {
             None => Ok(()),
         }
     }
+}
+
+/// Takes `cost` from a limit at which nobody waits, if it fits.
+#[inline(always)]
+fn take_if_open(limit: &mut Limit, specs: &[Spec], class: Priority, cost: u64, now: Nanos) -> bool {
+    if limit.contention.is_some() {
+        return false;
+    }
+    let withheld = if limit.reserved { specs[limit.spec as usize].withheld[class as usize] } else { 0 };
+    if limit.lent.as_ref().is_some_and(|lent| lent.room(now) < cost) {
+        return false;
+    }
+    // A cost of nothing passes a limit on a rate whatever its state; a budget still has to be open.
+    (cost == 0 && !limit.meter.is_in_flight()) || limit.meter.try_take(cost, withheld, now)
 }

@@ -213,6 +213,10 @@ impl Engine {
         let held = &mut self.specs[spec as usize];
         let old = std::mem::replace(&mut held.definition, fresh.definition);
         held.withheld = fresh.withheld;
+        for limit in self.limits.iter_mut().filter(|limit| limit.spec == spec) {
+            limit.reserved = fresh.withheld != [0; 4];
+        }
+        let held = &self.specs[spec as usize];
         if held.definition.counts == old.counts {
             return;
         }
@@ -327,7 +331,7 @@ impl Engine {
                 let ticket = Ticket { index: waiter, generation: held.generation };
                 let (units, skeleton) = (held.units, self.lanes[lane as usize].skeleton);
                 let (loop_, class) = (self.lanes[lane as usize].loop_, self.lanes[lane as usize].class);
-                let grant = self.grant(skeleton, loop_, class, units, now);
+                let grant = self.grant(skeleton, loop_, class, &units, now);
                 let last = self.lanes[lane as usize].len == 1;
                 self.pull_waiter(waiter);
                 self.verdicts.push((ticket, Verdict::Granted(grant)));

@@ -93,7 +93,7 @@ impl Engine {
                 Some(position) => old.swap_remove(position),
                 None => {
                     let meter = self.specs[spec as usize].definition.meter(now, self.unix_offset);
-                    self.add_limit(Limit::new(spec, meter, self.epoch))
+                    self.add_limit(Limit::new(spec, &self.specs[spec as usize], meter, self.epoch))
                 }
             };
             self.limits[limit as usize].owner = loop_;

@@ -62,6 +62,14 @@ pub(crate) type Units = [u64; MAX_UNIT_KINDS];
 #[derive(Debug)]
 #[must_use = "a grant that is dropped keeps its slots for ever: finish or cancel it"]
 pub struct Grant {
+    index: u32,
+    class: Priority,
+    at: Nanos,
+}
+
+/// A call in flight: what it took, from where, under which config.
+#[derive(Clone, Debug)]
+pub(crate) struct InFlightCall {
     skeleton: u32,
     loop_: u32,
     epoch: u32,
@@ -145,6 +153,8 @@ pub struct Engine {
     lanes: Vec<Lane>,
     free_lanes: Vec<u32>,
     lane_index: HashMap<(u32, u32, Priority), u32>,
+    in_flight: Vec<InFlightCall>,
+    free_in_flight: Vec<u32>,
     waiters: Vec<Waiter>,
     free_waiters: Vec<u32>,
     waiting: usize,
@@ -197,6 +207,8 @@ impl Engine {
             lanes: Vec::new(),
             free_lanes: Vec::new(),
             lane_index: HashMap::new(),
+            in_flight: Vec::new(),
+            free_in_flight: Vec::new(),
             waiters: Vec::new(),
             free_waiters: Vec::new(),
             waiting: 0,
@@ -277,10 +289,22 @@ impl Engine {
         self.now
     }
 
-    fn grant(&mut self, skeleton: u32, loop_: u32, class: Priority, units: Units, at: Nanos) -> Grant {
+    #[inline]
+    fn grant(&mut self, skeleton: u32, loop_: u32, class: Priority, units: &Units, at: Nanos) -> Grant {
         self.skeletons[skeleton as usize].in_flight += 1;
         self.pin_loop(loop_);
-        Grant { skeleton, loop_, epoch: self.epoch, class, units, at }
+        let call = InFlightCall { skeleton, loop_, epoch: self.epoch, class, units: *units, at };
+        let index = match self.free_in_flight.pop() {
+            Some(index) => {
+                self.in_flight[index as usize] = call;
+                index
+            }
+            None => {
+                self.in_flight.push(call);
+                (self.in_flight.len() - 1) as u32
+            }
+        };
+        Grant { index, class, at }
     }
 }
 

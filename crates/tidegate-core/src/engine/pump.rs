@@ -336,6 +336,6 @@ impl Engine {
                 self.spend_lent(limit, cost, now);
             }
         }
-        self.grant(skeleton, loop_, class, units, now)
+        self.grant(skeleton, loop_, class, &units, now)
     }
 }

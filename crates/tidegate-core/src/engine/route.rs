@@ -90,6 +90,10 @@ pub(crate) struct Skeleton {
     pub loop_slots: Vec<u8>,
     /// The dimensions in a call's units, by place. Only ever grows, so older grants stay readable.
     dims: Vec<Dimension>,
+    /// Where each of them stands among the known ones, if it is one.
+    known: Vec<Option<u8>>,
+    /// The limits that count what is in flight.
+    pub slots: Vec<Use>,
     pub priority: Priority,
     /// 2³² divided by the weight.
     pub inverse: u64,
@@ -110,6 +114,7 @@ impl Skeleton {
         let known = self.dims.iter().position(|known| known == dimension);
         known.unwrap_or_else(|| {
             self.dims.push(dimension.clone());
+            self.known.push(known_index(dimension).map(|index| index as u8));
             self.dims.len() - 1
         }) as u8
     }
@@ -172,6 +177,8 @@ impl Engine {
             uses: Vec::new(),
             loop_slots: Vec::new(),
             dims: Vec::new(),
+            known: Vec::new(),
+            slots: Vec::new(),
             priority: Priority::Normal,
             inverse: 1 << 32,
             observe: false,
@@ -258,8 +265,11 @@ impl Engine {
             uses.push((limit, self.slot_of(index, spec)));
         }
         let loop_slots = self.loop_specs.clone().into_iter().map(|spec| self.slot_of(index, spec)).collect();
+        let in_flight = |(limit, _): &&Use| self.limits[*limit as usize].meter.is_in_flight();
+        let slots = uses.iter().filter(in_flight).copied().collect();
         let skeleton = &mut self.skeletons[index as usize];
         skeleton.uses = uses;
+        skeleton.slots = slots;
         skeleton.loop_slots = loop_slots;
         skeleton.observe = observe;
         skeleton.keep = keep;
@@ -291,7 +301,7 @@ impl Engine {
             return *limit;
         }
         let meter = self.specs[spec as usize].definition.meter(now, self.unix_offset);
-        let limit = self.add_limit(Limit::new(spec, meter, self.epoch));
+        let limit = self.add_limit(Limit::new(spec, &self.specs[spec as usize], meter, self.epoch));
         if key.is_empty() && !self.specs[spec as usize].per_key {
             self.specs[spec as usize].shared = limit;
         } else {
@@ -327,10 +337,11 @@ impl Engine {
             }
         }
         let mut units = Units::default();
-        for (units, dimension) in units.iter_mut().zip(&self.skeletons[skeleton as usize].dims) {
-            *units = match known_index(dimension) {
-                Some(index) => call.cost.known_units(index),
-                None => call.cost.units(dimension),
+        let held = &self.skeletons[skeleton as usize];
+        for (slot, known) in held.known.iter().enumerate() {
+            units[slot] = match known {
+                Some(index) => call.cost.known_units(*index as usize),
+                None => call.cost.units(&held.dims[slot]),
             };
         }
         units[SLOT as usize] = 1;

@@ -1,8 +1,9 @@
 //! The end of a call: slots come back, and the reservation becomes what it really cost.
 
-use super::{Engine, Grant};
+use super::{Engine, Grant, InFlightCall};
 use crate::call::Cost;
 use crate::time::Nanos;
+use crate::tree::NIL;
 
 impl Engine {
     /// The call ended. `actual` is what it really cost, in the dimensions it states; the rest cost what
@@ -10,6 +11,11 @@ impl Engine {
     /// it; what is above the reservation is debt. Slots come back.
     pub fn finish(&mut self, grant: Grant, actual: Option<&Cost>, now: Nanos) {
         let now = self.clock(now);
+        self.free_in_flight.push(grant.index);
+        if actual.is_none() && self.waiting == 0 && self.free_slots(&grant) {
+            return;
+        }
+        let grant = self.in_flight[grant.index as usize].clone();
         let keep = self.skeletons[grant.skeleton as usize].keep;
         self.end(&grant, now, |engine, limit, slot, reserved| {
             let dimension = engine.skeletons[grant.skeleton as usize].dimension(slot);
@@ -31,9 +37,30 @@ impl Engine {
         });
     }
 
+    /// The end of most calls: nothing to settle and nobody waiting. Only slots come back, and only if no
+    /// config came between and the loop has no limits of its own; else says that there is more to do.
+    #[inline]
+    fn free_slots(&mut self, grant: &Grant) -> bool {
+        let Engine { skeletons, limits, loops, in_flight, .. } = self;
+        let grant = &in_flight[grant.index as usize];
+        let held = &mut skeletons[grant.skeleton as usize];
+        if grant.epoch != self.epoch || (grant.loop_ != NIL && loops[grant.loop_ as usize].first != NIL) {
+            return false;
+        }
+        for &(limit, slot) in &held.slots {
+            limits[limit as usize].meter.refund(grant.units[slot as usize], grant.at, grant.at);
+        }
+        held.in_flight -= 1;
+        let loop_ = grant.loop_;
+        self.unpin_loop(loop_);
+        true
+    }
+
     /// The call is known never to have left: everything comes back.
     pub fn cancel(&mut self, grant: Grant, now: Nanos) {
         let now = self.clock(now);
+        self.free_in_flight.push(grant.index);
+        let grant = self.in_flight[grant.index as usize].clone();
         self.end(&grant, now, |engine, limit, _, reserved| {
             let held = &mut engine.limits[limit as usize];
             held.meter.refund(reserved, grant.at, now);
@@ -46,16 +73,16 @@ impl Engine {
     }
 
     /// Ends a call at every limit it took from: slots are freed, `settle` sees to the rates.
-    fn end(&mut self, grant: &Grant, now: Nanos, mut settle: impl FnMut(&mut Engine, u32, u8, u64)) {
+    fn end(&mut self, grant: &InFlightCall, now: Nanos, mut settle: impl FnMut(&mut Engine, u32, u8, u64)) {
         let waited_for = self.waiting > 0;
         let skeleton = grant.skeleton as usize;
         let shared = self.skeletons[skeleton].uses.len();
-        let mut own = self.loops.get(grant.loop_ as usize).map_or(crate::tree::NIL, |record| record.first);
+        let mut own = self.loops.get(grant.loop_ as usize).map_or(NIL, |record| record.first);
         let mut index = 0;
         loop {
             let (limit, slot) = if index < shared {
                 self.skeletons[skeleton].uses[index]
-            } else if own != crate::tree::NIL {
+            } else if own != NIL {
                 let next = (own, self.skeletons[skeleton].loop_slots[index - shared]);
                 own = self.limits[own as usize].sibling;
                 next
