@@ -189,8 +189,8 @@ pub(crate) struct Limit {
     /// Who waits here or holds a booking that passes through.
     pub contention: Option<Box<Contention>>,
     pub spec: u32,
-    /// Whether a share of it is kept for higher priorities.
-    pub reserved: bool,
+    /// Nobody waits here, nothing is lent and nothing reserved: room is all that matters.
+    pub plain: bool,
     /// The loop that it belongs to, and the next limit of that loop.
     pub owner: u32,
     pub sibling: u32,
@@ -200,8 +200,8 @@ pub(crate) struct Limit {
 
 impl Limit {
     pub fn new(spec: u32, of: &Spec, meter: Meter, since: u32) -> Limit {
-        let reserved = of.withheld != [0; 4];
-        Limit { meter, lent: None, contention: None, spec, reserved, owner: NIL, sibling: NIL, since }
+        let plain = of.withheld == [0; 4];
+        Limit { meter, lent: None, contention: None, spec, plain, owner: NIL, sibling: NIL, since }
     }
 
     /// Whether `cost` may go now: the meter has room, and so has the allotment.

@@ -149,9 +149,10 @@ impl Bucket {
     #[inline]
     fn level_at(&self, now: Nanos) -> i128 {
         let elapsed = now.0.saturating_sub(self.last.0);
-        // Below 2^127 since units ≤ 2^63: only the sum needs care.
-        let flow = i128::try_from(u128::from(elapsed) * u128::from(self.units)).unwrap_or(i128::MAX);
-        self.level.saturating_add(flow).min(self.full)
+        // Below 2^127 since units ≤ 2^63, and what is missing is not negative.
+        let flow = u128::from(elapsed) * u128::from(self.units);
+        let missing = (self.full - self.level) as u128;
+        if flow >= missing { self.full } else { self.level + flow as i128 }
     }
 
     #[inline]

@@ -85,8 +85,9 @@ impl SlidingWindow {
     #[inline]
     pub fn try_take(&mut self, cost: u64, withheld: u64, now: Nanos) -> bool {
         self.advance(now);
-        let spent = self.used.saturating_add(cost);
-        if spent.saturating_add(withheld) > self.units {
+        // What is left is judged without sums that could overflow: `used` may be above N, `withheld` is not.
+        let free = (self.units - withheld).saturating_sub(self.used);
+        if cost > free {
             return false;
         }
         if let Some(pacer) = &mut self.pacer {
@@ -94,12 +95,14 @@ impl SlidingWindow {
                 return false;
             }
         }
-        self.used = spent;
         if now.0 >= self.slot_end {
             self.open_slot(now);
         }
+        if self.used == 0 {
+            self.next_expiry = self.slot_end.saturating_add(self.window);
+        }
+        self.used += cost;
         self.current += cost;
-        self.next_expiry = self.next_expiry.min(self.slot_end.saturating_add(self.window));
         true
     }
 

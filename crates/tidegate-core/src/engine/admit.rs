@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::judge::{Obstacle, Role};
 use super::lane::{Use, Waiter};
-use super::{Admission, Engine, Grant, Ticket, Units, Verdict};
+use super::{Admission, Engine, Grant, SLOT, Ticket, Units, Verdict};
 use crate::algorithm::UNBOUNDED;
 use crate::call::Call;
 use crate::limit::{Limit, Spec};
@@ -142,7 +142,7 @@ impl Engine {
         self.services[*self.service_index.get(service)? as usize].timeout
     }
 
-    #[inline]
+    #[inline(always)]
     fn arrive(&mut self, call: &Call, now: Nanos) -> Result<Arrival, Refusal> {
         let skeleton = self.resolve(call, now)?;
         let units = self.units_of(skeleton, call)?;
@@ -153,7 +153,7 @@ impl Engine {
 
     /// The way of most calls: nobody waits at any of its limits, and it fits them all. It takes from one
     /// after the other; where one does not open, what was taken is put back.
-    #[inline]
+    #[inline(always)]
     fn pass(&mut self, arrival: &Arrival, now: Nanos) -> Option<Grant> {
         let Arrival { skeleton, loop_, class, ref units } = *arrival;
         let own = if loop_ == NIL { NIL } else { self.loops[loop_ as usize].first };
@@ -161,7 +161,7 @@ impl Engine {
         let held = &skeletons[skeleton as usize];
         let mut taken = 0;
         for &(limit, slot) in &held.uses {
-            if !take_if_open(&mut limits[limit as usize], specs, class, units[slot as usize], now) {
+            if !take_if_open(&mut limits[limit as usize], specs, class, units[(slot & SLOT) as usize], now) {
                 break;
             }
             taken += 1;
@@ -173,7 +173,7 @@ impl Engine {
                 break;
             }
             let limit = &mut limits[at as usize];
-            open = take_if_open(limit, specs, class, units[slot as usize], now);
+            open = take_if_open(limit, specs, class, units[(slot & SLOT) as usize], now);
             if open {
                 taken += 1;
                 at = limit.sibling;
@@ -393,13 +393,17 @@ impl Engine {
 /// Takes `cost` from a limit at which nobody waits, if it fits.
 #[inline(always)]
 fn take_if_open(limit: &mut Limit, specs: &[Spec], class: Priority, cost: u64, now: Nanos) -> bool {
-    if limit.contention.is_some() {
-        return false;
-    }
-    let withheld = if limit.reserved { specs[limit.spec as usize].withheld[class as usize] } else { 0 };
-    if limit.lent.as_ref().is_some_and(|lent| lent.room(now) < cost) {
-        return false;
-    }
     // A cost of nothing passes a limit on a rate whatever its state; a budget still has to be open.
-    (cost == 0 && !limit.meter.is_in_flight()) || limit.meter.try_take(cost, withheld, now)
+    if limit.plain && cost > 0 {
+        return limit.meter.try_take(cost, 0, now);
+    }
+    take_if_really_open(limit, specs, class, cost, now)
+}
+
+#[inline(never)]
+fn take_if_really_open(limit: &mut Limit, specs: &[Spec], class: Priority, cost: u64, now: Nanos) -> bool {
+    let lent = limit.lent.as_ref().is_none_or(|lent| lent.room(now) >= cost);
+    let nothing = cost == 0 && !limit.meter.is_in_flight();
+    let withheld = specs[limit.spec as usize].withheld[class as usize];
+    limit.contention.is_none() && lent && (nothing || limit.meter.try_take(cost, withheld, now))
 }

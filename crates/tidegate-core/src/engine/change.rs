@@ -213,8 +213,10 @@ impl Engine {
         let held = &mut self.specs[spec as usize];
         let old = std::mem::replace(&mut held.definition, fresh.definition);
         held.withheld = fresh.withheld;
-        for limit in self.limits.iter_mut().filter(|limit| limit.spec == spec) {
-            limit.reserved = fresh.withheld != [0; 4];
+        let of_spec = |limit: &u32| self.limits[*limit as usize].spec == spec;
+        let instances: Vec<u32> = (0..self.limits.len() as u32).filter(of_spec).collect();
+        for limit in instances {
+            self.see_if_plain(limit);
         }
         let held = &self.specs[spec as usize];
         if held.definition.counts == old.counts {

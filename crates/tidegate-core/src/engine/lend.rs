@@ -26,6 +26,7 @@ impl Engine {
         let Some(limit) = self.limit_named(name) else { return false };
         self.limits[limit as usize].lent = Some(Box::new(Allotment::new(size)));
         self.lent_limits.insert(limit);
+        self.see_if_plain(limit);
         self.want_loan(limit, 1, now);
         true
     }

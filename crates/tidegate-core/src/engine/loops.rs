@@ -28,8 +28,12 @@ pub(crate) struct LoopRecord {
 
 impl Engine {
     /// The loop of that name, made if it is not there.
+    #[inline(always)]
     pub(super) fn loop_for(&mut self, name: Option<&Arc<str>>, now: Nanos) -> u32 {
-        let Some(name) = name else { return NO_LOOP };
+        name.map_or(NO_LOOP, |name| self.loop_named(name, now))
+    }
+
+    fn loop_named(&mut self, name: &Arc<str>, now: Nanos) -> u32 {
         let hash = self.loop_hasher.hash_one(&**name);
         let loops = &self.loops;
         let same = |index: &u32| loops[*index as usize].name.as_ref().is_some_and(|known| known == name);

@@ -255,7 +255,9 @@ impl Engine {
 
     /// Everything about waiting at a limit, made if it is not there.
     pub(super) fn contention(&mut self, limit: u32) -> &mut Contention {
-        self.limits[limit as usize].contention.get_or_insert_default()
+        let limit = &mut self.limits[limit as usize];
+        limit.plain = false;
+        limit.contention.get_or_insert_default()
     }
 
     pub(super) fn class(&self, limit: u32, class: u8) -> Option<&Class> {
@@ -275,7 +277,7 @@ impl Engine {
         held.seq = seq;
         let (key, limit, class) = ((held.tag, seq, lane), held.bound, held.class);
         let least = self.calls.summary(held.calls).map_or(u64::MAX, |least| least[held.slot as usize]);
-        let contention = self.limits[limit as usize].contention.get_or_insert_default();
+        let Some(contention) = self.limits[limit as usize].contention.as_mut() else { return };
         let held = contention.classes[class as usize].get_or_insert_default();
         self.order.insert(&mut held.root, key, least);
     }

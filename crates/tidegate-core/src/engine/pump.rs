@@ -313,7 +313,15 @@ impl Engine {
         if held.is_some_and(|held| held.bound == 0 && held.through.is_empty() && held.watchers.is_empty()) {
             self.arm(limit, Nanos::NEVER);
             self.limits[limit as usize].contention = None;
+            self.see_if_plain(limit);
         }
+    }
+
+    /// Finds out anew whether room is all that matters at a limit.
+    pub(super) fn see_if_plain(&mut self, limit: u32) {
+        let held = &mut self.limits[limit as usize];
+        let reserved = self.specs[held.spec as usize].withheld != [0; 4];
+        held.plain = !reserved && held.contention.is_none() && held.lent.is_none();
     }
 
     /// Spends a call's units at every limit of its route.

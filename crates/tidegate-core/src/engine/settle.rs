@@ -1,6 +1,6 @@
 //! The end of a call: slots come back, and the reservation becomes what it really cost.
 
-use super::{Engine, Grant, InFlightCall};
+use super::{Engine, Grant, InFlightCall, SLOT};
 use crate::call::Cost;
 use crate::time::Nanos;
 use crate::tree::NIL;
@@ -48,7 +48,7 @@ impl Engine {
             return false;
         }
         for &(limit, slot) in &held.slots {
-            limits[limit as usize].meter.refund(grant.units[slot as usize], grant.at, grant.at);
+            limits[limit as usize].meter.release(grant.units[(slot & SLOT) as usize]);
         }
         held.in_flight -= 1;
         let loop_ = grant.loop_;
