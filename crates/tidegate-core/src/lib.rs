@@ -8,4 +8,6 @@ pub mod config;
 pub mod dimension;
 pub mod priority;
 pub mod rate;
+pub mod reply;
 pub mod time;
+pub mod vendor;
