@@ -14,7 +14,7 @@ use crate::vendor::{FamilyOf, FieldOf, Hit, Lens, MAX_NAME, Meaning, RetryUnit, 
 /// The most limits that one reply may describe.
 pub(super) const MAX_LIMITS: usize = 24;
 /// The most header lines about limits that one reply may have.
-const MAX_FACTS: usize = 96;
+const MAX_FACTS: usize = 64;
 /// The most lines of one structured field, or of retry hints.
 const MAX_LINES: usize = 8;
 
@@ -142,7 +142,7 @@ impl<'a> Collected<'a> {
                     self.take(family, meaning, inner.get(star..).unwrap_or(""), origin, text);
                 }
             }
-        } else if let Some(start) = looks_like_a_limit(name.as_bytes()) {
+        } else if let Some(start) = looks_like_a_limit(name.as_bytes()).filter(|_| hit.signs.is_empty()) {
             let family = Meaning::Family(FamilyOf::default());
             if let (Some(words), Some(text)) = (name.get(start..), text(value)) {
                 self.take(LOOSE, &family, words, Origin::Sender, text);
@@ -152,7 +152,7 @@ impl<'a> Collected<'a> {
 
     fn note_signs(&mut self, hit: &Hit, value: &[u8]) {
         for (needed, vendor) in hit.signs {
-            let there = needed.is_none_or(|needed| contains_ignoring_case(value, needed.as_bytes()));
+            let there = needed.is_none_or(|needed| shows(value, needed.as_bytes()));
             if there {
                 self.signs |= 1 << vendor;
             }
@@ -215,11 +215,15 @@ impl<'a> Collected<'a> {
     }
 
     fn take_family(&mut self, family: u16, of: &FamilyOf, star: &str, origin: Origin, text: &'a str) {
+        // HTTP/2 has lower case already, and so has every `HeaderMap`.
         let mut lower = [0u8; MAX_NAME];
-        let Some(buffer) = lower.get_mut(..star.len()) else { return };
-        buffer.copy_from_slice(star.as_bytes());
-        buffer.make_ascii_lowercase();
-        let Ok(star) = std::str::from_utf8(buffer) else { return };
+        let mut star = star;
+        if star.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            let Some(buffer) = lower.get_mut(..star.len()) else { return };
+            buffer.copy_from_slice(star.as_bytes());
+            buffer.make_ascii_lowercase();
+            star = std::str::from_utf8(buffer).unwrap_or("");
+        }
         let words = words::read(star);
         let name = words.name.map_or("", |(start, end)| &star[start..end]);
         match words.field {
@@ -363,26 +367,34 @@ fn unwrap(name: &str) -> Option<(&str, Origin)> {
 
 /// Where in a name the words begin that follow `ratelimit-` or `rate-limit-`, whatever stands before.
 fn looks_like_a_limit(name: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    while at + 6 < name.len() {
-        if name[at] | 0x20 == b'l' && name[at + 1..at + 5].eq_ignore_ascii_case(b"imit") {
-            let before = &name[..at];
-            let rate = before.strip_suffix(b"-").unwrap_or(before);
-            let is_rate = rate.len() >= 4 && rate[rate.len() - 4..].eq_ignore_ascii_case(b"rate");
-            return (is_rate && matches!(name[at + 5], b'-' | b'_')).then_some(at + 6);
-        }
-        at += 1;
+    // The shortest name that could be one is `a-ratelimit-used`.
+    if name.len() < 16 {
+        return None;
     }
-    None
+    // `limit` stands where no other letter is an `m`, which are rarer than the dashes around it.
+    let at = name.iter().position(|byte| byte | 0x20 == b'm')?.checked_sub(2)?;
+    let (before, rest) = (name.get(..at)?, name.get(at..)?);
+    if rest.len() < 7 || !rest[..5].eq_ignore_ascii_case(b"limit") || !matches!(rest[5], b'-' | b'_') {
+        return None;
+    }
+    let rate = before.strip_suffix(b"-").unwrap_or(before);
+    let is_rate = rate.len() >= 4 && rate[rate.len() - 4..].eq_ignore_ascii_case(b"rate");
+    is_rate.then_some(at + 6)
 }
 
-fn contains_ignoring_case(haystack: &[u8], needle: &[u8]) -> bool {
-    haystack.windows(needle.len().max(1)).take(256).any(|window| window.eq_ignore_ascii_case(needle))
+/// Whether a header's value is a vendor's sign.
+fn shows(value: &[u8], sign: &[u8]) -> bool {
+    match sign.strip_prefix(b"*") {
+        Some(part) => {
+            value.windows(part.len().max(1)).take(256).any(|window| window.eq_ignore_ascii_case(part))
+        }
+        None => value.get(..sign.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(sign)),
+    }
 }
 
 /// A header value as text; bytes that are none say nothing to us.
 fn text(value: &[u8]) -> Option<&str> {
-    std::str::from_utf8(value).ok().map(str::trim)
+    std::str::from_utf8(value.trim_ascii()).ok()
 }
 
 /// A name that an upstream chose, at a length that is fit to keep.

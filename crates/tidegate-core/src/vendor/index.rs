@@ -26,13 +26,17 @@ struct Entry {
     signs: Vec<(Option<&'static str>, u8)>,
 }
 
-const SYMBOLS: usize = 37;
+/// How many numbers a node has: by [`SYMBOL`] the place of the node that follows, and at the end its own two entries.
+const WIDTH: usize = 64;
+const EXACT: usize = WIDTH - 1;
+const PREFIX: usize = WIDTH - 2;
+/// Set in the place of a node that has an entry for all names which begin like this.
+const HAS_PREFIX: u32 = 1 << 31;
 
-/// The tree: for each node the nodes that follow it, and the entries of names that end there.
+/// The tree over all names, node after node. Node 0 is the root and nobody's child, so 0 means "no way on",
+/// and entry 0 means "none".
 pub(crate) struct Index {
-    next: Vec<[u16; SYMBOLS]>,
-    exact: Vec<u16>,
-    prefix: Vec<u16>,
+    nodes: Vec<u32>,
     entries: Vec<Entry>,
 }
 
@@ -44,13 +48,7 @@ pub(crate) fn index() -> &'static Index {
 
 impl Index {
     fn over(vendors: impl Iterator<Item = &'static Vendor>) -> Index {
-        let mut index = Index {
-            next: vec![[0; SYMBOLS]],
-            exact: vec![0],
-            prefix: vec![0],
-            // Entry 0 is "none", as node 0 is "no way on": the root is never a child.
-            entries: vec![Entry::default()],
-        };
+        let mut index = Index { nodes: vec![0; WIDTH], entries: vec![Entry::default()] };
         let mut number = 0;
         for (place, vendor) in vendors.enumerate() {
             for rule in vendor.headers {
@@ -69,76 +67,81 @@ impl Index {
             Some(name) => (name, true),
             None => (pattern, false),
         };
-        let mut node = 0usize;
+        let (mut node, mut way) = (0, 0);
         for byte in name.bytes() {
-            let symbol = symbol(byte).expect("names in the table are made of letters, digits and dashes");
-            if self.next[node][symbol] == 0 {
-                self.next.push([0; SYMBOLS]);
-                self.exact.push(0);
-                self.prefix.push(0);
-                self.next[node][symbol] = (self.next.len() - 1) as u16;
+            let symbol = usize::from(SYMBOL[usize::from(byte)]);
+            assert!(symbol != 0, "names in the table are made of letters, digits and dashes");
+            way = node + symbol;
+            if self.nodes[way] == 0 {
+                self.nodes[way] = self.nodes.len() as u32;
+                self.nodes.resize(self.nodes.len() + WIDTH, 0);
             }
-            node = usize::from(self.next[node][symbol]);
+            node = (self.nodes[way] & !HAS_PREFIX) as usize;
         }
-        let slot = if star { &mut self.prefix[node] } else { &mut self.exact[node] };
-        if *slot == 0 {
+        let slot = node + if star { PREFIX } else { EXACT };
+        if self.nodes[slot] == 0 {
             self.entries.push(Entry::default());
-            *slot = (self.entries.len() - 1) as u16;
+            self.nodes[slot] = (self.entries.len() - 1) as u32;
         }
-        &mut self.entries[usize::from(*slot)]
+        if star {
+            self.nodes[way] |= HAS_PREFIX;
+        }
+        &mut self.entries[self.nodes[slot] as usize]
     }
 
     /// What the table knows of a header of this name: the exact rule, else the longest prefix's.
     pub(crate) fn find(&'static self, name: &[u8]) -> Hit {
-        let mut node = 0usize;
-        let (mut prefix, mut star) = (0u16, 0usize);
-        let mut signs = 0u16;
-        let mut whole = true;
+        let mut hit = Hit { meaning: None, signs: &[] };
+        let nodes = &self.nodes[..];
+        let mut node = 0;
         for (at, byte) in name.iter().enumerate() {
-            let here = self.prefix[node];
-            if here != 0 {
-                let entry = &self.entries[usize::from(here)];
-                if entry.meaning.is_some() {
-                    (prefix, star) = (here, at);
-                }
-                if !entry.signs.is_empty() {
-                    signs = here;
-                }
-            }
-            let Some(symbol) = symbol(*byte) else {
-                whole = false;
-                break;
-            };
-            let next = self.next[node][symbol];
+            let next = nodes[node + usize::from(SYMBOL[usize::from(*byte)])];
             if next == 0 {
-                whole = false;
-                break;
+                return hit;
             }
-            node = usize::from(next);
-        }
-        let mut meaning = self.entries[usize::from(prefix)].meaning.map(|(id, meaning)| (id, meaning, star));
-        if whole && self.exact[node] != 0 {
-            let entry = &self.entries[usize::from(self.exact[node])];
-            if let Some((id, exact)) = entry.meaning {
-                meaning = Some((id, exact, name.len()));
-            }
-            if !entry.signs.is_empty() {
-                signs = self.exact[node];
+            node = (next & !HAS_PREFIX) as usize;
+            if next & HAS_PREFIX != 0 {
+                self.note(&mut hit, nodes[node + PREFIX], at + 1);
             }
         }
-        Hit { meaning, signs: &self.entries[usize::from(signs)].signs }
+        let exact = nodes[node + EXACT];
+        if exact != 0 {
+            self.note(&mut hit, exact, name.len());
+        }
+        hit
+    }
+
+    /// An entry that was met later is more specific, as far as it says something.
+    #[inline]
+    fn note(&'static self, hit: &mut Hit, entry: u32, star: usize) {
+        let entry = &self.entries[entry as usize];
+        if let Some((id, meaning)) = entry.meaning {
+            hit.meaning = Some((id, meaning, star));
+        }
+        if !entry.signs.is_empty() {
+            hit.signs = &entry.signs;
+        }
     }
 }
 
-fn symbol(byte: u8) -> Option<usize> {
-    Some(usize::from(match byte {
-        b'a'..=b'z' => byte - b'a',
-        b'A'..=b'Z' => byte - b'A',
-        b'0'..=b'9' => byte - b'0' + 26,
-        b'-' | b'_' => 36,
-        _ => return None,
-    }))
-}
+/// The symbol of each byte that may stand in a name, and 0 for all others.
+static SYMBOL: [u8; 256] = {
+    let mut symbols = [0; 256];
+    let mut letter = 0;
+    while letter < 26 {
+        symbols[b'a' as usize + letter] = 1 + letter as u8;
+        symbols[b'A' as usize + letter] = 1 + letter as u8;
+        letter += 1;
+    }
+    let mut digit = 0;
+    while digit < 10 {
+        symbols[b'0' as usize + digit] = 27 + digit as u8;
+        digit += 1;
+    }
+    symbols[b'-' as usize] = 37;
+    symbols[b'_' as usize] = 37;
+    symbols
+};
 
 #[cfg(test)]
 mod tests {

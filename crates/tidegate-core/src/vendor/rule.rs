@@ -93,7 +93,7 @@ pub enum RetryUnit {
 pub struct Sign {
     /// The header's name in lower case; a `*` at its end stands for whatever follows.
     pub header: &'static str,
-    /// What its value must contain, in lower case.
+    /// What its value must begin with, in lower case; after a `*`, what it must contain.
     pub value: Option<&'static str>,
 }
 
