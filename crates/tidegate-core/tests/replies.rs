@@ -100,6 +100,8 @@ fn check(text: &str, reader_for: impl Fn(&Value) -> Option<Reader<'static>>) {
 }
 
 const PINNED: &str = include_str!("vectors/replies.json");
+/// Further replies, one for each fact about a vendor or convention that is worth keeping.
+const FURTHER: &str = include_str!("vectors/more.json");
 
 fn needs_profile(vector: &Value) -> bool {
     vector["expect"]["needs_profile"] == true
@@ -116,7 +118,8 @@ fn named(vector: &Value) -> Option<Reader<'static>> {
 
 fn unnamed(vector: &Value) -> Option<Reader<'static>> {
     let id = vector["id"].as_str().unwrap();
-    (!needs_profile(vector) && !NEEDS_ITS_NAME.contains(&id)).then(Reader::default)
+    let told = vector["needs_name"] == true || NEEDS_ITS_NAME.contains(&id);
+    (!needs_profile(vector) && !told).then(Reader::default)
 }
 
 #[test]
@@ -131,9 +134,20 @@ fn every_pinned_reply_is_understood_when_its_vendor_is_not_named() {
 }
 
 #[test]
+fn every_further_reply_is_understood_when_its_vendor_is_named() {
+    assert!(vectors(FURTHER).len() >= 60);
+    check(FURTHER, named);
+}
+
+#[test]
+fn every_further_reply_is_understood_when_its_vendor_is_not_named() {
+    check(FURTHER, unnamed);
+}
+
+#[test]
 fn the_vendors_of_replies_that_show_it_are_recognised() {
     let mut recognised = BTreeSet::new();
-    for vector in vectors(PINNED) {
+    for vector in vectors(PINNED).into_iter().chain(vectors(FURTHER)) {
         if let Some(vendor) = read(&vector, &Reader::default()).vendor {
             let named = by_name(vector["vendor"].as_str().unwrap()).unwrap().name;
             // The header families of the generic vectors are nobody's own.
@@ -143,5 +157,5 @@ fn the_vendors_of_replies_that_show_it_are_recognised() {
             recognised.insert(vendor.into_owned());
         }
     }
-    assert!(recognised.len() >= 15, "{recognised:?}");
+    assert!(recognised.len() >= 25, "{recognised:?}");
 }

@@ -130,7 +130,7 @@ impl<'a> Collected<'a> {
             return;
         }
         if let Some((family, meaning, star)) = hit.meaning {
-            self.dashed |= star == "x-rate-limit-".len() && name.as_bytes()[6] == b'-';
+            self.dashed |= star == "x-rate-limit".len() && name.as_bytes()[6] == b'-';
             if let Some(text) = text(value) {
                 self.take(family, meaning, name.get(star..).unwrap_or(""), Origin::Sender, text);
             }
@@ -226,7 +226,8 @@ impl<'a> Collected<'a> {
         }
         let words = words::read(star);
         let name = words.name.map_or("", |(start, end)| &star[start..end]);
-        match words.field {
+        let field = if star.is_empty() { Some(Field::Limit) } else { words.field };
+        match field {
             Some(Field::Name) if name.is_empty() => self.plain_name = Some(text),
             Some(Field::RetryAfter) => {
                 self.hints.push(Some((RetryUnit::OtherSeconds, origin, text)));

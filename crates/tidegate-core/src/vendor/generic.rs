@@ -1,8 +1,8 @@
 //! The conventions that many share: `X-RateLimit-*`, the IETF drafts, `Retry-After`, common error codes.
 
-use super::rule::{clear_phrase, code, family, field, named_family, rule};
+use super::rule::{clear_phrase, code, family, named_family, rule};
 use super::{Counting, Meaning, RetryUnit, Vendor, ZeroLimit};
-use crate::reply::{Field, Kind, ResetForm, Verdict};
+use crate::reply::{Kind, ResetForm, Verdict};
 
 /// What a row says where it says nothing of its own.
 pub(super) const GENERIC: Vendor = Vendor {
@@ -52,12 +52,11 @@ pub(super) static ROWS: &[Vendor] = &[Vendor {
         "unifi",
     ],
     headers: &[
-        family("x-ratelimit-*", Kind::Requests),
-        family("x-rate-limit-*", Kind::Requests),
+        // With no more words (`X-Rate-Limit: 700`) it is the limit itself.
+        family("x-ratelimit*", Kind::Requests),
+        family("x-rate-limit*", Kind::Requests),
         family("ratelimit-*", Kind::Requests),
         family("rate-limit-*", Kind::Requests),
-        field("x-ratelimit", Field::Limit, Kind::Requests),
-        field("x-rate-limit", Field::Limit, Kind::Requests),
         named_family("x-quota-*", Kind::Requests, "quota"),
         rule("ratelimit", Meaning::RateLimit),
         rule("ratelimit-policy", Meaning::RateLimitPolicy),

@@ -151,7 +151,7 @@ mod tests {
     fn the_exact_rule_wins_over_the_longest_prefix() {
         let found =
             |name: &str| index().find(name.as_bytes()).meaning.map(|(_, meaning, star)| (meaning, star));
-        assert!(matches!(found("X-RateLimit-Limit-Requests"), Some((Meaning::Family(_), 12))));
+        assert!(matches!(found("X-RateLimit-Limit-Requests"), Some((Meaning::Family(_), 11))));
         assert!(matches!(found("x-ratelimit-retry-after"), Some((Meaning::RetryAfter(_), _))));
         assert!(matches!(
             found("Anthropic-Ratelimit-Unified-5h-Status"),
