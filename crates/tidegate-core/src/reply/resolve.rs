@@ -176,7 +176,8 @@ fn untangle(
         limit.remaining = remaining.first().map(|left| left.limit);
         limit.window_ms = limit.window_ms.or(first.and_then(|first| first.window_ms));
         limit.window_ms = limit.window_ms.or(remaining.first().and_then(|left| left.window_ms));
-        policies.extend(limits.iter().skip(1).filter(|policy| policy.window_ms.is_some()));
+        policies
+            .extend(limits.iter().skip(1).filter(|policy| policy.window_ms.is_some() && policy.limit >= 0.0));
         limit.reset_ms = limit.reset_ms.or(resets.first().copied().flatten());
         return;
     }
@@ -225,12 +226,16 @@ fn complete(limit: &mut Limit, lens: &Lens<'_>) {
         limit.remaining = None;
     }
     limit.limit = limit.limit.filter(|value| *value >= 0.0);
+    limit.used = limit.used.filter(|value| *value >= 0.0);
     match (limit.limit, limit.remaining, limit.used) {
         (Some(most), Some(left), _) if left > most => limit.remaining = Some(most),
         (Some(most), None, Some(used)) => limit.remaining = Some(difference(most, used)),
         (None, Some(left), Some(used)) if left >= 0.0 => limit.limit = Some(left + used),
         _ => {}
     }
+    // Two numbers of 300 digits are each finite; what follows from them need not be.
+    limit.limit = limit.limit.filter(|value| value.is_finite());
+    limit.remaining = limit.remaining.filter(|value| value.is_finite());
     if limit.window_ms.is_none() && limit.limit.is_some() && limit.name.is_none() {
         limit.window_ms = lens.window_ms(&limit.kind);
     }
