@@ -6,6 +6,7 @@
 
 pub mod config;
 pub mod dimension;
+pub mod presets;
 pub mod priority;
 pub mod rate;
 pub mod reply;

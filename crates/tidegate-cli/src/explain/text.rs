@@ -132,7 +132,7 @@ fn span(ms: u64) -> String {
     let seconds = ms.div_ceil(1000);
     match ms {
         0..1000 => format!("{ms} ms"),
-        1000..60_000 if ms % 1000 == 0 => format!("{seconds} s"),
+        1000..60_000 if ms.is_multiple_of(1000) => format!("{seconds} s"),
         1000..60_000 => format!("{:.1} s", ms as f64 / 1000.0),
         _ if seconds < 3600 => two(seconds / 60, "min", seconds % 60, "s"),
         _ if seconds < 48 * 3600 => two(seconds / 3600, "h", seconds % 3600 / 60, "min"),
