@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use super::reading::{Kind, Limit};
-use super::words::{self, Field};
+use super::words::{self, Field, Words};
 use crate::vendor::{FamilyOf, FieldOf, Hit, Lens, MAX_NAME, Meaning, RetryUnit, index};
 
 /// The most limits that one reply may describe.
@@ -125,27 +125,27 @@ impl<'a> Collected<'a> {
         self.note_signs(&hit, value);
         if let Some(meaning) = lens.and_then(|lens| lens.header(name)) {
             if let Some(text) = text(value) {
-                self.take(SINGLE, meaning, "", Origin::Sender, text);
+                self.take(SINGLE, meaning, "", Origin::Sender, text, None);
             }
             return;
         }
         if let Some((family, meaning, star)) = hit.meaning {
             self.dashed |= star == "x-rate-limit".len() && name.as_bytes()[6] == b'-';
             if let Some(text) = text(value) {
-                self.take(family, meaning, name.get(star..).unwrap_or(""), Origin::Sender, text);
+                self.take(family, meaning, name.get(star..).unwrap_or(""), Origin::Sender, text, hit.words);
             }
         } else if let Some((inner, origin)) = unwrap(name) {
             let hit = index().find(inner.as_bytes());
             if let (Some((family, meaning, star)), Some(text)) = (hit.meaning, text(value)) {
                 // A gateway's upstream tells about limits; the reply itself (its date, its age) is not its.
                 if origin == Origin::Sender || !matches!(meaning, Meaning::Date | Meaning::Age) {
-                    self.take(family, meaning, inner.get(star..).unwrap_or(""), origin, text);
+                    self.take(family, meaning, inner.get(star..).unwrap_or(""), origin, text, hit.words);
                 }
             }
         } else if let Some(start) = looks_like_a_limit(name.as_bytes()).filter(|_| hit.signs.is_empty()) {
             let family = Meaning::Family(FamilyOf::default());
             if let (Some(words), Some(text)) = (name.get(start..), text(value)) {
-                self.take(LOOSE, &family, words, Origin::Sender, text);
+                self.take(LOOSE, &family, words, Origin::Sender, text, None);
             }
         }
     }
@@ -159,7 +159,23 @@ impl<'a> Collected<'a> {
         }
     }
 
-    fn take(&mut self, family: u16, meaning: &Meaning, star: &str, origin: Origin, text: &'a str) {
+    fn take(
+        &mut self,
+        family: u16,
+        meaning: &Meaning,
+        star: &str,
+        origin: Origin,
+        text: &'a str,
+        words: Option<&Words>,
+    ) {
+        if let (Some(Words { field: Some(field), kind: Some(kind), .. }), Meaning::Family(_)) =
+            (words, meaning)
+        {
+            if let Some(slot) = self.slot(family, origin, kind, None, None, "") {
+                self.fact(slot, *field, text);
+            }
+            return;
+        }
         match meaning {
             Meaning::Family(of) => self.take_family(family, of, star, origin, text),
             Meaning::Field(of) => self.single(of, of.field, origin, text),
@@ -347,23 +363,16 @@ fn joined(outer: Option<&Cow<'static, str>>, inner: &str) -> Option<Cow<'static,
 
 /// A header that speaks in another's name: what it says, and on whose behalf.
 fn unwrap(name: &str) -> Option<(&str, Origin)> {
-    const WRAPPERS: [(&str, Origin); 4] = [
-        ("llm_provider-", Origin::Upstream),
-        ("beta-", Origin::Sender),
-        ("x-beta-", Origin::Sender),
-        ("http_", Origin::Sender),
-    ];
-    let first = name.as_bytes().first()?.to_ascii_lowercase();
-    if !matches!(first, b'l' | b'b' | b'x' | b'h') {
-        return None;
-    }
-    WRAPPERS.iter().find_map(|(wrapper, origin)| {
-        let begin = name.get(..wrapper.len())?;
-        let same = begin.bytes().zip(wrapper.bytes()).all(|(a, b)| {
-            a.eq_ignore_ascii_case(&b) || (matches!(a, b'-' | b'_') && matches!(b, b'-' | b'_'))
-        });
-        same.then(|| (&name[wrapper.len()..], *origin))
-    })
+    let (wrapper, origin) = match name.as_bytes() {
+        [b'l' | b'L', ..] => ("llm-provider-", Origin::Upstream),
+        [b'b' | b'B', ..] => ("beta-", Origin::Sender),
+        [b'x' | b'X', _, b'b' | b'B', ..] => ("x-beta-", Origin::Sender),
+        [b'h' | b'H', ..] => ("http-", Origin::Sender),
+        _ => return None,
+    };
+    let begin = name.get(..wrapper.len())?;
+    let same = |(a, b): (u8, u8)| a.eq_ignore_ascii_case(&b) || (a == b'_' && b == b'-');
+    begin.bytes().zip(wrapper.bytes()).all(same).then(|| (&name[wrapper.len()..], origin))
 }
 
 /// Where in a name the words begin that follow `ratelimit-` or `rate-limit-`, whatever stands before.

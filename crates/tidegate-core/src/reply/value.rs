@@ -121,9 +121,18 @@ impl Decimal {
     }
 }
 
+/// A value without the spaces and quotes around it.
+fn bare(text: &str) -> &str {
+    match text.as_bytes() {
+        // Nearly always there is nothing to take off.
+        [first, .., last] if first.is_ascii_alphanumeric() && last.is_ascii_alphanumeric() => text,
+        _ => text.trim().trim_matches('"'),
+    }
+}
+
 /// An amount: a plain decimal number, negative ones included.
 pub(crate) fn amount(text: &str) -> Option<f64> {
-    let text = text.trim();
+    let text = bare(text);
     let digits = text.strip_prefix('-').unwrap_or(text);
     // The short whole numbers that nearly every header has, without the detour over text.
     if digits.len() <= 15 {
@@ -157,7 +166,7 @@ pub(crate) fn difference(a: f64, b: f64) -> f64 {
 
 /// A reset in any form, as the time from the reply.
 pub(crate) fn reset(text: &str, form: ResetForm, base: &Base<'_>) -> Option<u64> {
-    let text = text.trim().trim_matches('"');
+    let text = bare(text);
     if let Some(number) = Decimal::parse(text) {
         return Some(match form {
             ResetForm::Seconds => ceil_ms(number.micros(1_000_000)),
@@ -190,7 +199,7 @@ fn by_size(number: Decimal, base: &Base<'_>) -> u64 {
 /// A `Retry-After` in seconds, as a date, or (non-standard) with its unit. Negative and garbled ones are
 /// absent; a past date is zero.
 pub(crate) fn retry_after(text: &str, base: &Base<'_>) -> Option<u64> {
-    let text = text.trim().trim_matches('"');
+    let text = bare(text);
     if let Some(number) = Decimal::parse(text) {
         if number.negative {
             return None;
@@ -216,7 +225,7 @@ pub(crate) fn retry_after(text: &str, base: &Base<'_>) -> Option<u64> {
 
 /// A retry header whose number is milliseconds.
 pub(crate) fn retry_after_millis(text: &str) -> Option<u64> {
-    let number = Decimal::parse(text.trim().trim_matches('"')).filter(|number| !number.negative)?;
+    let number = Decimal::parse(bare(text)).filter(|number| !number.negative)?;
     Some(ceil_ms(number.micros(1000)))
 }
 

@@ -7,6 +7,7 @@
 use std::sync::LazyLock;
 
 use super::{Meaning, Sign, Vendor, all};
+use crate::reply::words::{self, Words};
 
 /// The longest header name that is looked at; no vendor's comes near it.
 pub(crate) const MAX_NAME: usize = 96;
@@ -16,9 +17,23 @@ pub(crate) const MAX_NAME: usize = 96;
 pub(crate) struct Hit {
     /// What it means, and where in the name the `*` of its rule begins.
     pub(crate) meaning: Option<(u16, &'static Meaning, usize)>,
+    /// What its words say, if the whole name is one of the [`COMMON`] ones.
+    pub(crate) words: Option<&'static Words>,
     /// The vendors that it is a sign of, by their place in the table.
     pub(crate) signs: &'static [(Option<&'static str>, u8)],
 }
+
+/// What most names of most replies begin with, and what follows in the six that nearly every reply of an LLM
+/// has. They are compared as a whole, and their words are read once, when the index is made.
+const SHORTCUT: &str = "x-ratelimit-";
+const COMMON: [&str; 6] = [
+    "limit-requests",
+    "limit-tokens",
+    "remaining-requests",
+    "remaining-tokens",
+    "reset-requests",
+    "reset-tokens",
+];
 
 #[derive(Debug, Default)]
 struct Entry {
@@ -38,6 +53,9 @@ const HAS_PREFIX: u32 = 1 << 31;
 pub(crate) struct Index {
     nodes: Vec<u32>,
     entries: Vec<Entry>,
+    /// The node behind [`SHORTCUT`], and the last entry on the way there.
+    shortcut: (usize, u32),
+    common: Vec<(&'static [u8], Words)>,
 }
 
 /// The index over the whole table.
@@ -48,7 +66,12 @@ pub(crate) fn index() -> &'static Index {
 
 impl Index {
     fn over(vendors: impl Iterator<Item = &'static Vendor>) -> Index {
-        let mut index = Index { nodes: vec![0; WIDTH], entries: vec![Entry::default()] };
+        let mut index = Index {
+            nodes: vec![0; WIDTH],
+            entries: vec![Entry::default()],
+            shortcut: (0, 0),
+            common: Vec::new(),
+        };
         let mut number = 0;
         for (place, vendor) in vendors.enumerate() {
             for rule in vendor.headers {
@@ -59,10 +82,18 @@ impl Index {
                 index.entry(header).signs.push((*value, place as u8));
             }
         }
+        for byte in SHORTCUT.bytes() {
+            let next = index.step(index.shortcut.0, byte);
+            index.shortcut.0 = (next & !HAS_PREFIX) as usize;
+            if next & HAS_PREFIX != 0 {
+                index.shortcut.1 = index.nodes[index.shortcut.0 + PREFIX];
+            }
+        }
+        index.common = COMMON.iter().map(|name| (name.as_bytes(), words::read(name))).collect();
         index
     }
 
-    fn entry(&mut self, pattern: &'static str) -> &mut Entry {
+    fn entry(&mut self, pattern: &str) -> &mut Entry {
         let (name, star) = match pattern.strip_suffix('*') {
             Some(name) => (name, true),
             None => (pattern, false),
@@ -90,25 +121,51 @@ impl Index {
     }
 
     /// What the table knows of a header of this name: the exact rule, else the longest prefix's.
+    #[inline]
     pub(crate) fn find(&'static self, name: &[u8]) -> Hit {
-        let mut hit = Hit { meaning: None, signs: &[] };
+        let hit = Hit { meaning: None, words: None, signs: &[] };
+        // Most headers of a reply are none of ours, and that is seen at their first two letters.
+        let [first, second, ..] = name else { return hit };
+        let next = self.step(0, *first);
+        if next == 0 || self.step((next & !HAS_PREFIX) as usize, *second) == 0 {
+            return hit;
+        }
+        if let Some(rest) = name.strip_prefix(SHORTCUT.as_bytes()) {
+            let mut hit = hit;
+            self.note(&mut hit, self.shortcut.1, SHORTCUT.len() - 1);
+            hit.words = self.common.iter().find(|(name, _)| *name == rest).map(|(_, words)| words);
+            if hit.words.is_none() {
+                self.walk(rest, self.shortcut.0, SHORTCUT.len(), &mut hit);
+            }
+            return hit;
+        }
+        let mut hit = hit;
+        self.walk(name, 0, 0, &mut hit);
+        hit
+    }
+
+    #[inline]
+    fn step(&self, node: usize, byte: u8) -> u32 {
+        self.nodes[node + usize::from(SYMBOL[usize::from(byte)])]
+    }
+
+    /// Goes on from a node with the rest of a name.
+    fn walk(&'static self, rest: &[u8], mut node: usize, before: usize, hit: &mut Hit) {
         let nodes = &self.nodes[..];
-        let mut node = 0;
-        for (at, byte) in name.iter().enumerate() {
+        for (at, byte) in rest.iter().enumerate() {
             let next = nodes[node + usize::from(SYMBOL[usize::from(*byte)])];
             if next == 0 {
-                return hit;
+                return;
             }
             node = (next & !HAS_PREFIX) as usize;
             if next & HAS_PREFIX != 0 {
-                self.note(&mut hit, nodes[node + PREFIX], at + 1);
+                self.note(hit, nodes[node + PREFIX], before + at + 1);
             }
         }
         let exact = nodes[node + EXACT];
         if exact != 0 {
-            self.note(&mut hit, exact, name.len());
+            self.note(hit, exact, before + rest.len());
         }
-        hit
     }
 
     /// An entry that was met later is more specific, as far as it says something.
