@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::collect::{Collected, Fact, MAX_LIMITS, Origin, Tag, clip};
 use super::draft::{self, Policy};
 use super::reading::{Kind, Limit};
-use super::value::{self, Base, amount, difference};
+use super::value::{self, Base, amount, difference, grouped};
 use super::words::{Field, period_ms};
 use crate::vendor::{Lens, RetryUnit, ZeroLimit};
 
@@ -100,7 +100,7 @@ fn fill(
 /// Takes in a value that stands for itself; `false` if it may be a list.
 fn set(limit: &mut Limit, fact: &Fact<'_>, lens: &Lens<'_>, base: &Base<'_>) -> bool {
     let text = fact.text;
-    let number = || amount(text);
+    let number = || amount(text).or_else(|| text.contains(',').then(|| grouped(text))?);
     match fact.field {
         Field::Limit => match number() {
             Some(value) => limit.limit = Some(value),

@@ -157,6 +157,24 @@ pub(crate) fn amount(text: &str) -> Option<f64> {
     text.parse::<f64>().ok().filter(|value| value.is_finite())
 }
 
+/// A number with its thousands parted (`1,000,000`). Equal parts are one number repeated (`60,60`), as when
+/// lines of one name were joined.
+pub(crate) fn grouped(text: &str) -> Option<f64> {
+    let mut parts = text.split(',');
+    let first = parts.next()?;
+    let mut whole = first.to_owned();
+    let mut differ = false;
+    for part in parts {
+        if part.len() != 3 || whole.len() > 15 {
+            return None;
+        }
+        differ |= part != first;
+        whole.push_str(part);
+    }
+    let plain = (1..=3).contains(&first.len()) && whole.bytes().all(|byte| byte.is_ascii_digit());
+    if plain && differ { amount(&whole) } else { None }
+}
+
 /// A difference of two decimal numbers as a person would write it: 1 − 0.69 is 0.31.
 pub(crate) fn difference(a: f64, b: f64) -> f64 {
     let rounded = ((a - b) * 1e9).round() / 1e9;
@@ -369,6 +387,11 @@ mod tests {
             assert_eq!(amount(text), None, "{text}");
         }
         assert_eq!(amount(&"9".repeat(400)), None);
+        assert_eq!(grouped("1,000"), Some(1000.0));
+        assert_eq!(grouped("12,345,678"), Some(12_345_678.0));
+        for text in ["60, 60", "60,60", "100,100", "1000,000", "1,00", "1", "a,000", "335,335"] {
+            assert_eq!(grouped(text), None, "{text}");
+        }
         assert_eq!(difference(1.0, 0.69), 0.31);
         assert_eq!(difference(1.0, 1.02), -0.02);
     }

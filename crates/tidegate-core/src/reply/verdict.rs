@@ -33,7 +33,8 @@ pub(super) fn decide(
             _ => {}
         }
     }
-    if too_large(status, findings) {
+    let never = refused && findings.violated.iter().any(|violated| violated.limit == Some(0.0));
+    if never || too_large(status, findings) {
         return Verdict::QuotaExhausted;
     }
     // The generic row is what everybody shares: it comes after the vendors' own words.

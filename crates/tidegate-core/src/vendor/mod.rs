@@ -65,11 +65,15 @@ pub fn all() -> impl Iterator<Item = &'static Vendor> {
     TABLE.iter().flat_map(|rows| rows.iter())
 }
 
-/// The vendor of that name, without regard to case.
+/// The vendor of that name, without regard to case. Shared conventions may be named too (`ietf-draft-07`,
+/// `generic-kong`): they are all read by the generic row.
 #[must_use]
 pub fn by_name(name: &str) -> Option<&'static Vendor> {
     let called = |known: &&str| known.eq_ignore_ascii_case(name);
-    all().find(|vendor| called(&vendor.name) || vendor.aliases.iter().any(&called))
+    let known = all().find(|vendor| called(&vendor.name) || vendor.aliases.iter().any(called));
+    let shared =
+        |family: &str| name.get(..family.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(family));
+    known.or_else(|| (shared("generic-") || shared("ietf-")).then(generic))
 }
 
 /// The row that stands for everybody else.
@@ -93,6 +97,8 @@ mod tests {
             assert!(vendor.source.contains("20"), "{} names no source with its date", vendor.name);
         }
         assert_eq!(by_name("GitHub").unwrap().name, "github");
+        assert_eq!(by_name("ietf-draft-08..11").unwrap().name, "generic");
+        assert_eq!(by_name("generic-gravitee").unwrap().name, "generic-gravitee");
         assert!(by_name("nobody").is_none());
     }
 }
