@@ -159,3 +159,17 @@ fn the_vendors_of_replies_that_show_it_are_recognised() {
     }
     assert!(recognised.len() >= 25, "{recognised:?}");
 }
+
+#[test]
+fn every_vendor_is_documented_and_has_its_replies() {
+    let page = include_str!("../../../docs/vendors.md");
+    let stored: BTreeSet<&str> = vectors(PINNED)
+        .iter()
+        .chain(&vectors(FURTHER))
+        .map(|vector| by_name(vector["vendor"].as_str().unwrap()).unwrap().name)
+        .collect();
+    for vendor in tidegate_core::vendor::all() {
+        assert!(page.contains(&format!("`{}`", vendor.name)), "{} is not in docs/vendors.md", vendor.name);
+        assert!(stored.contains(vendor.name), "{} has no stored reply", vendor.name);
+    }
+}

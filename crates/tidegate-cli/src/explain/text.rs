@@ -81,7 +81,7 @@ fn advice(reading: &Reading) -> String {
         Some(wait) => {
             let who = match wait.from {
                 WaitSource::RetryAfter => "the retry header says so",
-                WaitSource::Reset => "then the exhausted limit is restored",
+                WaitSource::Reset => "then the limit is restored",
                 WaitSource::Body => "the body says so",
             };
             format!("retry in {}: {who}", span(wait.ms))

@@ -248,8 +248,8 @@ pub(super) static ROWS: &[Vendor] = &[
         signs: &[sign("msh-*")],
         errors: &[
             code(Verdict::QuotaExhausted, &["exceeded_current_quota_error"]),
-            own_code(Verdict::RateLimited, &["rate_limit_reached_error"]),
             phrase(Verdict::ConcurrencyLimited, &[429], &["max organization concurrency"]),
+            own_code(Verdict::RateLimited, &["rate_limit_reached_error"]),
         ],
         scope: &[Scope::Organization],
         source: "coding-plan rate_limits.yaml, 2026-08-28",
