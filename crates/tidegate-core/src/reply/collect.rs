@@ -89,6 +89,8 @@ pub(super) struct Collected<'a> {
     pub(super) cached: bool,
     pub(super) input_tokens: Option<&'a str>,
     pub(super) output_tokens: Option<&'a str>,
+    /// The limits that the commonest names are about: requests, tokens.
+    common: [Option<u8>; 2],
     /// A limit was spelled `x-rate-limit-…`, as Okta does.
     pub(super) dashed: bool,
     /// The vendors whose signs were seen, by their place in the table.
@@ -111,6 +113,7 @@ impl<'a> Collected<'a> {
             cached: false,
             input_tokens: None,
             output_tokens: None,
+            common: [None; 2],
             dashed: false,
             signs: 0,
         }
@@ -121,37 +124,59 @@ impl<'a> Collected<'a> {
         if name.len() > MAX_NAME {
             return;
         }
-        let hit = index().find(name.as_bytes());
-        self.note_signs(&hit, value);
-        if let Some(meaning) = lens.and_then(|lens| lens.header(name)) {
-            if let Some(text) = text(value) {
-                self.take(SINGLE, meaning, "", Origin::Sender, text, None);
-            }
+        let index = index();
+        if let Some((family, words)) = index.common(name.as_bytes()).filter(|_| lens.is_none()) {
+            self.take_common(family, words, value);
             return;
         }
-        if let Some((family, meaning, star)) = hit.meaning {
+        let hit = index.find(name.as_bytes());
+        if hit.is_sign() {
+            self.note_signs(hit, value);
+        }
+        if let Some(meaning) = lens.and_then(|lens| lens.header(name)) {
+            if let Some(text) = text(value) {
+                self.take(SINGLE, meaning, "", Origin::Sender, text);
+            }
+        } else if let Some((family, meaning, star)) = hit.meaning() {
             self.dashed |= star == "x-rate-limit".len() && name.as_bytes()[6] == b'-';
             if let Some(text) = text(value) {
-                self.take(family, meaning, name.get(star..).unwrap_or(""), Origin::Sender, text, hit.words);
+                self.take(family, meaning, name.get(star..).unwrap_or(""), Origin::Sender, text);
             }
         } else if let Some((inner, origin)) = unwrap(name) {
-            let hit = index().find(inner.as_bytes());
-            if let (Some((family, meaning, star)), Some(text)) = (hit.meaning, text(value)) {
+            let hit = index.find(inner.as_bytes());
+            if let (Some((family, meaning, star)), Some(text)) = (hit.meaning(), text(value)) {
                 // A gateway's upstream tells about limits; the reply itself (its date, its age) is not its.
                 if origin == Origin::Sender || !matches!(meaning, Meaning::Date | Meaning::Age) {
-                    self.take(family, meaning, inner.get(star..).unwrap_or(""), origin, text, hit.words);
+                    self.take(family, meaning, inner.get(star..).unwrap_or(""), origin, text);
                 }
             }
-        } else if let Some(start) = looks_like_a_limit(name.as_bytes()).filter(|_| hit.signs.is_empty()) {
-            let family = Meaning::Family(FamilyOf::default());
-            if let (Some(words), Some(text)) = (name.get(start..), text(value)) {
-                self.take(LOOSE, &family, words, Origin::Sender, text, None);
-            }
+        } else if !hit.is_sign() {
+            self.take_loose(name, value);
         }
     }
 
-    fn note_signs(&mut self, hit: &Hit, value: &[u8]) {
-        for (needed, vendor) in hit.signs {
+    /// A name that only looks like a limit's.
+    fn take_loose(&mut self, name: &str, value: &'a [u8]) {
+        let words = looks_like_a_limit(name.as_bytes()).and_then(|start| name.get(start..));
+        if let (Some(words), Some(text)) = (words, words.and_then(|_| text(value))) {
+            self.take(LOOSE, &Meaning::Family(FamilyOf::default()), words, Origin::Sender, text);
+        }
+    }
+
+    /// One of the names that nearly every reply has. Which limit they are about is looked up once.
+    fn take_common(&mut self, family: u16, words: &Words, value: &'a [u8]) {
+        let (Some(field), Some(kind), Some(text)) = (words.field, &words.kind, text(value)) else { return };
+        let place = usize::from(*kind == Kind::Tokens);
+        let known = self.common[place];
+        let slot = known.or_else(|| self.slot(family, Origin::Sender, kind, None, None, ""));
+        self.common[place] = slot;
+        if let Some(slot) = slot {
+            self.fact(slot, field, text);
+        }
+    }
+
+    fn note_signs(&mut self, hit: Hit, value: &[u8]) {
+        for (needed, vendor) in hit.signs() {
             let there = needed.is_none_or(|needed| shows(value, needed.as_bytes()));
             if there {
                 self.signs |= 1 << vendor;
@@ -159,23 +184,7 @@ impl<'a> Collected<'a> {
         }
     }
 
-    fn take(
-        &mut self,
-        family: u16,
-        meaning: &Meaning,
-        star: &str,
-        origin: Origin,
-        text: &'a str,
-        words: Option<&Words>,
-    ) {
-        if let (Some(Words { field: Some(field), kind: Some(kind), .. }), Meaning::Family(_)) =
-            (words, meaning)
-        {
-            if let Some(slot) = self.slot(family, origin, kind, None, None, "") {
-                self.fact(slot, *field, text);
-            }
-            return;
-        }
+    fn take(&mut self, family: u16, meaning: &Meaning, star: &str, origin: Origin, text: &'a str) {
         match meaning {
             Meaning::Family(of) => self.take_family(family, of, star, origin, text),
             Meaning::Field(of) => self.single(of, of.field, origin, text),
@@ -325,7 +334,7 @@ impl<'a> Collected<'a> {
         let place = self.limits.len();
         *self.tags.get_mut(place)? = tag;
         if place == 0 {
-            self.limits.reserve(8);
+            self.limits.reserve(4);
         }
         let name = joined(outer, inner);
         self.limits.push(Limit { window_ms, name, ..Limit::of(kind.clone()) });

@@ -185,8 +185,8 @@ pub(crate) fn difference(a: f64, b: f64) -> f64 {
 /// A reset in any form, as the time from the reply.
 pub(crate) fn reset(text: &str, form: ResetForm, base: &Base<'_>) -> Option<u64> {
     let text = bare(text);
-    if let Some(number) = Decimal::parse(text) {
-        return Some(match form {
+    match Decimal::parse_prefix(text) {
+        Some((number, "")) => Some(match form {
             ResetForm::Seconds => ceil_ms(number.micros(1_000_000)),
             ResetForm::Millis => ceil_ms(number.micros(1000)),
             // A small number is no date, whatever the vendor's habit is.
@@ -195,12 +195,14 @@ pub(crate) fn reset(text: &str, form: ResetForm, base: &Base<'_>) -> Option<u64>
             }
             ResetForm::EpochMillis if number.whole >= 100_000_000_000 => base.until(number.micros(1000)),
             _ => by_size(number, base),
-        });
+        }),
+        // The two that nearly every reply of an LLM has; all other durations take the long way.
+        Some((number, "ms")) => Some(ceil_ms(number.micros(1000))),
+        Some((number, "s")) => Some(ceil_ms(number.micros(1_000_000))),
+        _ => whole_duration(text)
+            .map(ceil_ms)
+            .or_else(|| date_micros(text, base.now).map(|micros| base.until(micros))),
     }
-    if let Some(micros) = whole_duration(text) {
-        return Some(ceil_ms(micros));
-    }
-    date_micros(text, base.now).map(|micros| base.until(micros))
 }
 
 /// A bare number whose meaning only its size can tell.

@@ -12,15 +12,50 @@ use crate::reply::words::{self, Words};
 /// The longest header name that is looked at; no vendor's comes near it.
 pub(crate) const MAX_NAME: usize = 96;
 
-/// What is known of a header by its name.
-#[derive(Debug)]
+/// What is known of a header by its name. Small enough to be handed around in registers: most headers of a
+/// reply are none of ours, and cost only this.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hit {
-    /// What it means, and where in the name the `*` of its rule begins.
-    pub(crate) meaning: Option<(u16, &'static Meaning, usize)>,
-    /// What its words say, if the whole name is one of the [`COMMON`] ones.
-    pub(crate) words: Option<&'static Words>,
-    /// The vendors that it is a sign of, by their place in the table.
-    pub(crate) signs: &'static [(Option<&'static str>, u8)],
+    /// The entry of its meaning, or 0, and where in the name the `*` of its rule begins.
+    meaning: u32,
+    star: u32,
+    /// The entry of its signs, or 0.
+    signs: u32,
+}
+
+impl Hit {
+    /// The number of the rule, what it says, and where in the name its `*` begins.
+    #[inline]
+    pub(crate) fn meaning(self) -> Option<(u16, &'static Meaning, usize)> {
+        if self.meaning == 0 {
+            return None;
+        }
+        let (number, meaning) = index().entries[self.meaning as usize].meaning?;
+        Some((number, meaning, self.star as usize))
+    }
+
+    /// Whether it shows who sent the reply.
+    #[inline]
+    pub(crate) fn is_sign(self) -> bool {
+        self.signs != 0
+    }
+
+    /// An entry that is met later is more specific.
+    #[inline]
+    fn note(&mut self, meaning: u32, signs: u32, star: u32) {
+        if meaning != 0 {
+            self.meaning = meaning;
+            self.star = star;
+        }
+        if signs != 0 {
+            self.signs = signs;
+        }
+    }
+
+    /// The vendors that it is a sign of, by their place in the table, and what its value must be for that.
+    pub(crate) fn signs(self) -> &'static [(Option<&'static str>, u8)] {
+        &index().entries[self.signs as usize].signs
+    }
 }
 
 /// What most names of most replies begin with, and what follows in the six that nearly every reply of an LLM
@@ -41,10 +76,13 @@ struct Entry {
     signs: Vec<(Option<&'static str>, u8)>,
 }
 
-/// How many numbers a node has: by [`SYMBOL`] the place of the node that follows, and at the end its own two entries.
+/// How many numbers a node has: by [`SYMBOL`] the place of the node that follows, and at the end the entries
+/// for this very name and for all that begin like it, each for its meaning and for its signs.
 const WIDTH: usize = 64;
-const EXACT: usize = WIDTH - 1;
-const PREFIX: usize = WIDTH - 2;
+const EXACT_MEANING: usize = WIDTH - 1;
+const EXACT_SIGNS: usize = WIDTH - 2;
+const PREFIX_MEANING: usize = WIDTH - 3;
+const PREFIX_SIGNS: usize = WIDTH - 4;
 /// Set in the place of a node that has an entry for all names which begin like this.
 const HAS_PREFIX: u32 = 1 << 31;
 
@@ -53,8 +91,8 @@ const HAS_PREFIX: u32 = 1 << 31;
 pub(crate) struct Index {
     nodes: Vec<u32>,
     entries: Vec<Entry>,
-    /// The node behind [`SHORTCUT`], and the last entry on the way there.
-    shortcut: (usize, u32),
+    /// The number of the rule that the [`COMMON`] names belong to.
+    common_rule: u16,
     common: Vec<(&'static [u8], Words)>,
 }
 
@@ -69,31 +107,26 @@ impl Index {
         let mut index = Index {
             nodes: vec![0; WIDTH],
             entries: vec![Entry::default()],
-            shortcut: (0, 0),
+            common_rule: 0,
             common: Vec::new(),
         };
         let mut number = 0;
         for (place, vendor) in vendors.enumerate() {
             for rule in vendor.headers {
                 number += 1;
-                index.entry(rule.header).meaning = Some((number, &rule.meaning));
+                index.entry(rule.header, false).meaning = Some((number, &rule.meaning));
             }
             for Sign { header, value } in vendor.signs {
-                index.entry(header).signs.push((*value, place as u8));
-            }
-        }
-        for byte in SHORTCUT.bytes() {
-            let next = index.step(index.shortcut.0, byte);
-            index.shortcut.0 = (next & !HAS_PREFIX) as usize;
-            if next & HAS_PREFIX != 0 {
-                index.shortcut.1 = index.nodes[index.shortcut.0 + PREFIX];
+                index.entry(header, true).signs.push((*value, place as u8));
             }
         }
         index.common = COMMON.iter().map(|name| (name.as_bytes(), words::read(name))).collect();
+        let rule = index.find(SHORTCUT.as_bytes()).meaning;
+        index.common_rule = index.entries[rule as usize].meaning.map_or(0, |(number, _)| number);
         index
     }
 
-    fn entry(&mut self, pattern: &str) -> &mut Entry {
+    fn entry(&mut self, pattern: &str, signs: bool) -> &mut Entry {
         let (name, star) = match pattern.strip_suffix('*') {
             Some(name) => (name, true),
             None => (pattern, false),
@@ -109,7 +142,13 @@ impl Index {
             }
             node = (self.nodes[way] & !HAS_PREFIX) as usize;
         }
-        let slot = node + if star { PREFIX } else { EXACT };
+        let slot = node
+            + match (star, signs) {
+                (true, false) => PREFIX_MEANING,
+                (true, true) => PREFIX_SIGNS,
+                (false, false) => EXACT_MEANING,
+                (false, true) => EXACT_SIGNS,
+            };
         if self.nodes[slot] == 0 {
             self.entries.push(Entry::default());
             self.nodes[slot] = (self.entries.len() - 1) as u32;
@@ -120,64 +159,33 @@ impl Index {
         &mut self.entries[self.nodes[slot] as usize]
     }
 
+    /// What the words of a name say that nearly every reply has, and the number of the rule it belongs to.
+    #[inline]
+    pub(crate) fn common(&'static self, name: &[u8]) -> Option<(u16, &'static Words)> {
+        let rest = name.strip_prefix(SHORTCUT.as_bytes())?;
+        let words = self.common.iter().find(|(name, _)| *name == rest).map(|(_, words)| words)?;
+        Some((self.common_rule, words))
+    }
+
     /// What the table knows of a header of this name: the exact rule, else the longest prefix's.
-    #[inline]
-    pub(crate) fn find(&'static self, name: &[u8]) -> Hit {
-        let hit = Hit { meaning: None, words: None, signs: &[] };
-        // Most headers of a reply are none of ours, and that is seen at their first two letters.
-        let [first, second, ..] = name else { return hit };
-        let next = self.step(0, *first);
-        if next == 0 || self.step((next & !HAS_PREFIX) as usize, *second) == 0 {
-            return hit;
-        }
-        if let Some(rest) = name.strip_prefix(SHORTCUT.as_bytes()) {
-            let mut hit = hit;
-            self.note(&mut hit, self.shortcut.1, SHORTCUT.len() - 1);
-            hit.words = self.common.iter().find(|(name, _)| *name == rest).map(|(_, words)| words);
-            if hit.words.is_none() {
-                self.walk(rest, self.shortcut.0, SHORTCUT.len(), &mut hit);
-            }
-            return hit;
-        }
-        let mut hit = hit;
-        self.walk(name, 0, 0, &mut hit);
-        hit
-    }
-
-    #[inline]
-    fn step(&self, node: usize, byte: u8) -> u32 {
-        self.nodes[node + usize::from(SYMBOL[usize::from(byte)])]
-    }
-
-    /// Goes on from a node with the rest of a name.
-    fn walk(&'static self, rest: &[u8], mut node: usize, before: usize, hit: &mut Hit) {
+    pub(crate) fn find(&self, name: &[u8]) -> Hit {
         let nodes = &self.nodes[..];
-        for (at, byte) in rest.iter().enumerate() {
+        let mut hit = Hit::default();
+        let mut node = 0;
+        let mut at = 0;
+        for byte in name {
             let next = nodes[node + usize::from(SYMBOL[usize::from(*byte)])];
             if next == 0 {
-                return;
+                return hit;
             }
+            at += 1;
             node = (next & !HAS_PREFIX) as usize;
             if next & HAS_PREFIX != 0 {
-                self.note(hit, nodes[node + PREFIX], before + at + 1);
+                hit.note(nodes[node + PREFIX_MEANING], nodes[node + PREFIX_SIGNS], at);
             }
         }
-        let exact = nodes[node + EXACT];
-        if exact != 0 {
-            self.note(hit, exact, before + rest.len());
-        }
-    }
-
-    /// An entry that was met later is more specific, as far as it says something.
-    #[inline]
-    fn note(&'static self, hit: &mut Hit, entry: u32, star: usize) {
-        let entry = &self.entries[entry as usize];
-        if let Some((id, meaning)) = entry.meaning {
-            hit.meaning = Some((id, meaning, star));
-        }
-        if !entry.signs.is_empty() {
-            hit.signs = &entry.signs;
-        }
+        hit.note(nodes[node + EXACT_MEANING], nodes[node + EXACT_SIGNS], at);
+        hit
     }
 }
 
@@ -207,7 +215,7 @@ mod tests {
     #[test]
     fn the_exact_rule_wins_over_the_longest_prefix() {
         let found =
-            |name: &str| index().find(name.as_bytes()).meaning.map(|(_, meaning, star)| (meaning, star));
+            |name: &str| index().find(name.as_bytes()).meaning().map(|(_, meaning, star)| (meaning, star));
         assert!(matches!(found("X-RateLimit-Limit-Requests"), Some((Meaning::Family(_), 11))));
         assert!(matches!(found("x-ratelimit-retry-after"), Some((Meaning::RetryAfter(_), _))));
         assert!(matches!(
