@@ -39,5 +39,5 @@ fuzz_target!(|data: &[u8]| {
     for piece in body.chunks(1 + usize::from(head[3])) {
         stream.push(piece);
     }
-    let _ = (stream.usage(), stream.failure(None, now));
+    let _ = (stream.usage(), stream.failure(&reader, now));
 });

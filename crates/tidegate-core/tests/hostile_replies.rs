@@ -258,10 +258,10 @@ proptest! {
             rest = &rest[size..];
         }
         prop_assert_eq!(whole.usage(), pieces.usage());
-        prop_assert_eq!(whole.failure(None, NOW), pieces.failure(None, NOW));
+        prop_assert_eq!(whole.failure(&Reader::default(), NOW), pieces.failure(&Reader::default(), NOW));
         let mut noisy = StreamReader::new();
         noisy.push(&noise);
-        let _ = (noisy.usage(), noisy.failure(None, NOW));
+        let _ = (noisy.usage(), noisy.failure(&Reader::default(), NOW));
     }
 }
 

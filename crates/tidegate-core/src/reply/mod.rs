@@ -88,7 +88,7 @@ impl<'p> Reader<'p> {
             collected.header(name, value, own.as_ref());
         }
         let vendor = self.vendor.or_else(|| signed_by(collected.signs));
-        let lens = Lens { vendor: vendor.unwrap_or(generic()), profile };
+        let lens = self.lens(vendor);
         let base = Base { date: collected.date, now };
         let refused = matches!(status, 420 | 429);
 
@@ -125,6 +125,14 @@ impl<'p> Reader<'p> {
         }
         findings.report(&mut reading);
         reading
+    }
+}
+
+impl<'p> Reader<'p> {
+    /// What to look through, where `shown` is the vendor that the reply itself shows.
+    fn lens(&self, shown: Option<&'static Vendor>) -> Lens<'p> {
+        let vendor = self.vendor.or(shown).unwrap_or(generic());
+        Lens { vendor, profile: self.profile.map(|(_, profile)| profile) }
     }
 }
 

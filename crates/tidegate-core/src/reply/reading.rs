@@ -349,6 +349,17 @@ impl Reading {
         self.limits.iter().chain(&self.body_limits).filter(|limit| limit.is_exhausted())
     }
 
+    /// Whether a call that may be repeated should be, by all that the reply says: the upstream's own word, else
+    /// the verdict, else the status (408, 409, 429 and 5xx are worth another try).
+    #[must_use]
+    pub fn is_retryable(&self, status: u16) -> bool {
+        self.should_retry.unwrap_or(match self.verdict {
+            Verdict::Ok => matches!(status, 408 | 409 | 429 | 500..=599),
+            Verdict::QuotaExhausted => false,
+            Verdict::RateLimited | Verdict::Overloaded | Verdict::ConcurrencyLimited => true,
+        })
+    }
+
     /// Whether sending the same call again makes sense, as far as limits go: the upstream's own word, else
     /// the verdict.
     #[must_use]
@@ -357,5 +368,50 @@ impl Reading {
             self.verdict,
             Verdict::RateLimited | Verdict::Overloaded | Verdict::ConcurrencyLimited
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_upstreams_word_on_retrying_overrides_everything() {
+        let reading = |verdict, should_retry| Reading { verdict, should_retry, ..Reading::default() };
+        assert!(reading(Verdict::Ok, None).is_retryable(500));
+        assert!(reading(Verdict::Ok, None).is_retryable(409));
+        assert!(!reading(Verdict::Ok, None).is_retryable(400));
+        assert!(!reading(Verdict::Ok, Some(false)).is_retryable(500));
+        assert!(reading(Verdict::Ok, Some(true)).is_retryable(400));
+        assert!(reading(Verdict::RateLimited, None).is_retryable(403));
+        assert!(!reading(Verdict::QuotaExhausted, None).is_retryable(429));
+    }
+
+    #[test]
+    fn only_what_is_exhausted_is_waited_for() {
+        let limit = |remaining, reset_ms| Limit {
+            remaining: Some(remaining),
+            reset_ms: Some(reset_ms),
+            ..Limit::default()
+        };
+        let mut reading = Reading { verdict: Verdict::RateLimited, ..Reading::default() };
+        reading.limits = vec![limit(5.0, 90_000), limit(0.0, 2000)];
+        assert_eq!(reading.wait(), Some(Wait { ms: 2000, from: WaitSource::Reset }));
+        reading.retry_after_ms = Some(7);
+        assert_eq!(reading.wait(), Some(Wait { ms: 7, from: WaitSource::RetryAfter }));
+        reading.verdict = Verdict::QuotaExhausted;
+        assert_eq!(reading.wait(), None);
+    }
+
+    #[test]
+    fn numbers_are_written_as_a_person_would() {
+        let limit = Limit { limit: Some(60.0), remaining: Some(0.5), ..Limit::default() };
+        let json = serde_json::to_string(&limit).unwrap();
+        assert_eq!(
+            json,
+            r#"{"kind":"requests","limit":60,"remaining":0.5,"reset_ms":null,"window_ms":null,"name":null}"#
+        );
+        let share = Limit { limit: Some(1.0), ..Limit::of(Kind::Utilization) };
+        assert!(serde_json::to_string(&share).unwrap().contains(r#""limit":1.0"#));
     }
 }

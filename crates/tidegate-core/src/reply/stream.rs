@@ -10,8 +10,7 @@ use super::json::{Tree, decode};
 use super::reading::{Reading, Verdict};
 use super::structured::base64;
 use super::usage::{RawUsage, Usage};
-use super::verdict;
-use crate::vendor::{Lens, Vendor, generic};
+use super::{Reader, verdict};
 
 /// The longest line or event that is looked at.
 const MAX_EVENT: usize = 256 << 10;
@@ -71,10 +70,11 @@ impl StreamReader {
         self.usage.map(RawUsage::finish)
     }
 
-    /// What the errors in the stream mean, if there were any. `now` is when the reply came.
+    /// What the errors in the stream mean, if there were any. `reader` is the one that read the reply's
+    /// headers, `now` is when it came.
     #[must_use]
-    pub fn failure(&self, vendor: Option<&'static Vendor>, now: UnixMillis) -> Option<Reading> {
-        let lens = Lens { vendor: vendor.unwrap_or(generic()), profile: None };
+    pub fn failure(&self, reader: &Reader<'_>, now: UnixMillis) -> Option<Reading> {
+        let lens = reader.lens(None);
         let findings = self.findings(now);
         let mut reading = Reading::default();
         reading.verdict = verdict::decide(200, &lens, &findings, &reading, false);
@@ -313,20 +313,23 @@ mod tests {
             {\"input_tokens\":9,\"output_tokens\":12,\"total_tokens\":21}}}\n\n";
         let reader = fed(responses, 5);
         assert_eq!(reader.usage().unwrap().input_tokens, Some(9));
-        assert_eq!(reader.failure(None, NOW), None);
+        assert_eq!(reader.failure(&Reader::default(), NOW), None);
     }
 
     #[test]
     fn a_refusal_in_the_stream_is_one() {
         let azure = "event: error\ndata: {\"type\":\"error\",\"code\":\"rate_limit_exceeded\",\"message\":\"Please retry after 4 seconds.\"}\n\n";
-        let reading = fed(azure, 10).failure(by_name("azure-openai"), NOW).unwrap();
+        let reading = fed(azure, 10).failure(&Reader::of(by_name("azure-openai").unwrap()), NOW).unwrap();
         assert_eq!((reading.verdict, reading.body_retry_after_ms), (Verdict::RateLimited, Some(4000)));
         let anthropic = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n";
-        assert_eq!(fed(anthropic, 10).failure(None, NOW).unwrap().verdict, Verdict::Overloaded);
+        assert_eq!(fed(anthropic, 10).failure(&Reader::default(), NOW).unwrap().verdict, Verdict::Overloaded);
         let openrouter = "data: {\"id\":\"x\",\"error\":{\"code\":429,\"message\":\"Rate limit exceeded\"},\"choices\":[{\"finish_reason\":\"error\"}]}\n\n";
-        assert_eq!(fed(openrouter, 10).failure(None, NOW).unwrap().verdict, Verdict::RateLimited);
+        assert_eq!(
+            fed(openrouter, 10).failure(&Reader::default(), NOW).unwrap().verdict,
+            Verdict::RateLimited
+        );
         let fine = "data: {\"choices\":[{\"delta\":{\"content\":\"an error\"}}]}\n\n";
-        assert_eq!(fed(fine, 10).failure(None, NOW), None);
+        assert_eq!(fed(fine, 10).failure(&Reader::default(), NOW), None);
     }
 
     #[test]
@@ -367,6 +370,9 @@ mod tests {
             reader.push(bytes);
         }
         assert_eq!(reader.usage().unwrap().total_tokens, Some(70));
-        assert_eq!(reader.failure(by_name("aws-bedrock"), NOW).unwrap().verdict, Verdict::RateLimited);
+        assert_eq!(
+            reader.failure(&Reader::of(by_name("aws-bedrock").unwrap()), NOW).unwrap().verdict,
+            Verdict::RateLimited
+        );
     }
 }
