@@ -87,9 +87,14 @@ impl<'p> Reader<'p> {
         for (name, value) in headers {
             collected.header(name, value, own.as_ref());
         }
-        let vendor = self.vendor.or_else(|| signed_by(collected.signs));
-        let lens = self.lens(vendor);
         let base = Base { date: collected.date, now };
+        let mut findings = Findings::default();
+        if !body.is_empty() {
+            read_body(&mut findings, status, body, UnixMillis(base.micros().div_euclid(1000)));
+        }
+        let shown = || signed_by(collected.signs).or_else(|| named_in(&findings.messages));
+        let vendor = self.vendor.or_else(shown);
+        let lens = self.lens(vendor);
         let refused = matches!(status, 420 | 429);
 
         let mut reading = Reading {
@@ -108,10 +113,6 @@ impl<'p> Reader<'p> {
         if collected.cached {
             // A reply from a cache tells how things were when it was stored.
             reading.limits.clear();
-        }
-        let mut findings = Findings::default();
-        if !body.is_empty() {
-            read_body(&mut findings, status, body, UnixMillis(base.micros().div_euclid(1000)));
         }
         findings.codes.extend(collected.codes.as_slice().iter().map(|code| (*code).to_owned()));
         let zero = zero && reading.limits.iter().any(|limit| limit.kind == Kind::Concurrency);
@@ -142,6 +143,13 @@ fn signed_by(signs: u64) -> Option<&'static Vendor> {
         return None;
     }
     all().nth(signs.trailing_zeros() as usize)
+}
+
+/// The vendor whose site an error message names.
+fn named_in(messages: &[String]) -> Option<&'static Vendor> {
+    let named =
+        |vendor: &&Vendor| vendor.sites.iter().any(|site| messages.iter().any(|said| said.contains(site)));
+    if messages.is_empty() { None } else { all().find(named) }
 }
 
 fn read_body(findings: &mut Findings, status: u16, body: &[u8], now: UnixMillis) {

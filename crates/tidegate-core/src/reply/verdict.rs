@@ -56,7 +56,7 @@ pub(super) fn decide(
             Verdict::RateLimited
         }
         // A refusal in disguise: the stream begins with 200 and the error comes in it.
-        200..=299 if hinted && (lens.hint_on_success_refuses() || overdrawn) => Verdict::RateLimited,
+        200 if hinted && (lens.hint_on_success_refuses() || overdrawn) => Verdict::RateLimited,
         _ => Verdict::Ok,
     }
 }

@@ -9,6 +9,7 @@ pub(super) const GENERIC: Vendor = Vendor {
     name: "generic",
     aliases: &[],
     signs: &[],
+    sites: &[],
     headers: &[],
     reset: ResetForm::Auto,
     reset_margin_ms: 0,

@@ -71,6 +71,7 @@ pub(super) static ROWS: &[Vendor] = &[
         name: "google-gemini",
         aliases: &["gemini", "google", "vertex", "google-vertex"],
         signs: &[sign("x-gemini-service-tier"), sign_value("server", "scaffolding on httpserver2")],
+        sites: &["generativelanguage.googleapis.com", "ai.google.dev"],
         errors: &[
             // The retry delay is given even where waiting does not help: a day's quota, or none at all.
             code(Verdict::QuotaExhausted, &["generate*perday*", "*perdayperproject*"]),
@@ -102,6 +103,7 @@ pub(super) static ROWS: &[Vendor] = &[
     Vendor {
         name: "groq",
         signs: &[sign("x-groq-*")],
+        sites: &["console.groq.com"],
         windows: &[(Kind::Requests, DAY), (Kind::Tokens, MINUTE)],
         errors: &[
             // A day's tokens do not come back soon enough to wait for.
@@ -220,6 +222,7 @@ pub(super) static ROWS: &[Vendor] = &[
         name: "openai",
         aliases: &["open-ai"],
         signs: &[sign("openai-*")],
+        sites: &["platform.openai.com", "help.openai.com"],
         errors: &[
             code(Verdict::Overloaded, &["resource_unavailable"]),
             phrase(Verdict::Overloaded, &[429], &["resource unavailable"]),

@@ -33,6 +33,8 @@ pub struct Vendor {
     pub aliases: &'static [&'static str],
     /// Headers that show a reply is its.
     pub signs: &'static [Sign],
+    /// Its own sites, in lower case: an error message that names one is its, if no header shows another.
+    pub sites: &'static [&'static str],
     /// What its own headers mean.
     pub headers: &'static [HeaderRule],
     /// How bare numbers in its reset headers are meant.

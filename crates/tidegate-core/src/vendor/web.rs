@@ -12,6 +12,7 @@ pub(super) static ROWS: &[Vendor] = &[
     Vendor {
         name: "github",
         signs: &[sign("x-github-*"), sign("x-ratelimit-resource"), sign_value("server", "github.com")],
+        sites: &["docs.github.com"],
         reset: ResetForm::EpochSeconds,
         // The second of the reset is not exact: octokit and PyGithub add one as well.
         reset_margin_ms: 1000,
