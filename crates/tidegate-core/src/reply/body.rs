@@ -1,9 +1,9 @@
 //! What bodies say: error codes, how long to wait, which limit was hit, what the call cost.
 
-use super::collect::clip;
 use super::date::UnixMillis;
 use super::json::{Place, Tree, Value};
 use super::message;
+use super::names::clip;
 use super::reading::{Kind, Limit, Reading, Violation};
 use super::usage::RawUsage;
 use super::value::{self, Base, Decimal, ResetForm};

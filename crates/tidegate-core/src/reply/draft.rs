@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::collect::clip;
+use super::names::clip;
 use super::reading::{Kind, Limit, MAX_MS};
 use super::structured::{Bare, Item, dictionary, list};
 

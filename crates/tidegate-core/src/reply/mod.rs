@@ -26,6 +26,7 @@ mod draft;
 mod header_map;
 mod json;
 mod message;
+mod names;
 mod reading;
 mod resolve;
 mod stream;
