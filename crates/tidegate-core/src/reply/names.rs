@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::collect::Origin;
 
 /// Whether a limit's name is these two parts.
+#[inline]
 pub(super) fn is_named(name: Option<&str>, outer: Option<&str>, inner: &str) -> bool {
     match (name, outer) {
         (None, None) => inner.is_empty(),
@@ -33,6 +34,7 @@ pub(super) fn joined(outer: Option<&Cow<'static, str>>, inner: &str) -> Option<C
 }
 
 /// A header that speaks in another's name: what it says, and on whose behalf.
+#[inline]
 pub(super) fn unwrap(name: &str) -> Option<(&str, Origin)> {
     let (wrapper, origin) = match name.as_bytes() {
         [b'l' | b'L', ..] => ("llm-provider-", Origin::Upstream),
@@ -47,6 +49,7 @@ pub(super) fn unwrap(name: &str) -> Option<(&str, Origin)> {
 }
 
 /// Where in a name the words begin that follow `ratelimit-` or `rate-limit-`, whatever stands before.
+#[inline]
 pub(super) fn looks_like_a_limit(name: &[u8]) -> Option<usize> {
     // The shortest name that could be one is `a-ratelimit-used`.
     if name.len() < 16 {
