@@ -12,11 +12,14 @@ pub mod dimension;
 pub mod engine;
 mod limit;
 mod pattern;
+pub mod presets;
 pub mod priority;
 pub mod rate;
 pub mod refusal;
+pub mod reply;
 pub mod time;
 mod tree;
+pub mod vendor;
 
 pub use call::{Call, Cost};
 pub use config::Config;

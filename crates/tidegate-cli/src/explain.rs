@@ -1,0 +1,27 @@
+//! `tidegate explain`: what tidegate understands, without doing anything.
+
+use clap::{Args, Subcommand};
+
+mod raw_reply;
+mod reply;
+mod text;
+
+/// Say what tidegate understands of something.
+#[derive(Args)]
+pub struct Explain {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Reply(reply::ExplainReply),
+}
+
+impl Explain {
+    pub fn run(self) -> anyhow::Result<()> {
+        match self.what {
+            What::Reply(reply) => reply.run(),
+        }
+    }
+}

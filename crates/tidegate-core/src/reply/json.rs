@@ -1,0 +1,333 @@
+//! A JSON body as a small tree, whatever its size and depth.
+//!
+//! Bodies come from outside and may be long, deep, cut off or not JSON at all. What we look for is always near
+//! the top, so the tree keeps the first few members of every list, the beginning of every string and nothing
+//! below a certain depth; the rest is passed over without being stored. A body that breaks off keeps what
+//! was read before the break.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+/// How much of a body is looked at.
+pub(super) const MAX_BODY: usize = 16 << 20;
+const MAX_DEPTH: usize = 12;
+const MAX_NODES: usize = 2048;
+const MAX_ELEMENTS: usize = 16;
+const MAX_TEXT: usize = 8192;
+const MAX_KEY: usize = 128;
+
+/// A value of the tree.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    Null,
+    Bool(bool),
+    Number(f64),
+    Text(String),
+    Object,
+    List,
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    parent: usize,
+    key: Option<String>,
+    value: Value,
+}
+
+/// The tree; node 0 is the root.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tree {
+    nodes: Vec<Node>,
+}
+
+impl Tree {
+    /// Reads a body as far as it is JSON. `None` if it does not even begin as an object or a list.
+    pub(super) fn parse(text: &str) -> Option<Tree> {
+        let text = text.trim_start_matches('\u{feff}').trim_start();
+        if !text.starts_with(['{', '[']) {
+            return None;
+        }
+        let mut tree = Tree::default();
+        let mut reader = serde_json::Deserializer::from_str(text);
+        // An error only means that nothing more could be read.
+        let _ = Seed { tree: &mut tree, parent: 0, key: None, depth: 0 }.deserialize(&mut reader);
+        (!tree.nodes.is_empty()).then_some(tree)
+    }
+
+    /// The values at a path of keys, such as `errors[].extensions.code`. `[]` stands for every element of a
+    /// list. A body that is a list is searched in each of its elements.
+    pub(super) fn at<'t>(&'t self, path: &str) -> Vec<&'t Value> {
+        self.ids(path).into_iter().map(|id| &self.nodes[id].value).collect()
+    }
+
+    /// The first text at a path.
+    pub(super) fn text(&self, path: &str) -> Option<&str> {
+        self.at(path).into_iter().find_map(|value| match value {
+            Value::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The first number at a path; a number written as text counts.
+    #[cfg(test)]
+    pub(super) fn number(&self, path: &str) -> Option<f64> {
+        self.at(path).into_iter().find_map(Value::number)
+    }
+
+    /// The objects or lists at a path, each as a place to search on from.
+    pub(super) fn places(&self, path: &str) -> Vec<Place<'_>> {
+        self.ids(path).into_iter().map(|id| Place { tree: self, id }).collect()
+    }
+
+    fn ids(&self, path: &str) -> Vec<usize> {
+        let Some(root) = self.nodes.first() else { return Vec::new() };
+        let roots = if root.value == Value::List { self.children(0).collect() } else { vec![0] };
+        roots.into_iter().flat_map(|root| self.from(root, path)).collect()
+    }
+
+    fn from(&self, start: usize, path: &str) -> Vec<usize> {
+        let mut here = vec![start];
+        for step in path.split('.') {
+            let (key, each) = match step.strip_suffix("[]") {
+                Some(key) => (key, true),
+                None => (step, false),
+            };
+            here = here
+                .into_iter()
+                .flat_map(|id| {
+                    self.children(id).filter(|child| self.nodes[*child].key.as_deref() == Some(key))
+                })
+                .collect();
+            if each {
+                here = here
+                    .into_iter()
+                    .flat_map(|id| match self.nodes[id].value {
+                        Value::List => self.children(id).collect(),
+                        // What should be a list of one is sometimes the one.
+                        _ => vec![id],
+                    })
+                    .collect();
+            }
+        }
+        here
+    }
+
+    fn children(&self, id: usize) -> impl Iterator<Item = usize> + '_ {
+        // Children come after their parent; the root is its own parent, and nobody's child.
+        (id + 1..self.nodes.len()).filter(move |child| self.nodes[*child].parent == id)
+    }
+}
+
+/// A place in a tree.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'t> {
+    tree: &'t Tree,
+    id: usize,
+}
+
+impl<'t> Place<'t> {
+    pub(super) fn text(&self, path: &str) -> Option<&'t str> {
+        self.values(path).find_map(|value| match value {
+            Value::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    pub(super) fn number(&self, path: &str) -> Option<f64> {
+        self.values(path).find_map(Value::number)
+    }
+
+    pub(super) fn count(&self, path: &str) -> Option<u64> {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // filtered, and casts saturate
+        self.number(path).filter(|value| *value >= 0.0).map(|value| value as u64)
+    }
+
+    /// The keys and values right below.
+    pub(super) fn members(&self) -> impl Iterator<Item = (&'t str, &'t Value)> {
+        let tree = self.tree;
+        tree.children(self.id).filter_map(|id| Some((tree.nodes[id].key.as_deref()?, &tree.nodes[id].value)))
+    }
+
+    fn values(&self, path: &str) -> impl Iterator<Item = &'t Value> {
+        let tree = self.tree;
+        tree.from(self.id, path).into_iter().map(|id| &tree.nodes[id].value)
+    }
+}
+
+impl Value {
+    /// The number that this is, or that its text is.
+    pub(super) fn number(&self) -> Option<f64> {
+        match self {
+            Value::Number(number) => Some(*number),
+            Value::Text(text) => super::value::amount(text),
+            _ => None,
+        }
+    }
+}
+
+/// Decodes a body to text: UTF-8 with what is broken replaced, or UTF-16 with a byte-order mark. No more than
+/// [`MAX_BODY`] of it.
+pub(super) fn decode(body: &[u8]) -> Cow<'_, str> {
+    let body = &body[..body.len().min(MAX_BODY)];
+    let wide = |from: fn([u8; 2]) -> u16| {
+        let units = body[2..].chunks_exact(2).map(|pair| from([pair[0], pair[1]]));
+        Cow::Owned(char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect())
+    };
+    match body {
+        [0xff, 0xfe, ..] => wide(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => wide(u16::from_be_bytes),
+        _ => String::from_utf8_lossy(body),
+    }
+}
+
+/// Reads one value into the tree.
+struct Seed<'t> {
+    tree: &'t mut Tree,
+    parent: usize,
+    key: Option<String>,
+    depth: usize,
+}
+
+impl Seed<'_> {
+    fn add(self, value: Value) -> usize {
+        let id = self.tree.nodes.len();
+        self.tree.nodes.push(Node { parent: self.parent, key: self.key, value });
+        id
+    }
+
+    fn add_text(self, text: &str) {
+        let mut end = text.len().min(MAX_TEXT);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.add(Value::Text(text[..end].to_owned()));
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        if self.depth > MAX_DEPTH || self.tree.nodes.len() >= MAX_NODES {
+            // Passing over is done without recursion, so no depth can exhaust the stack.
+            return deserializer.deserialize_ignored_any(IgnoredAny).map(drop);
+        }
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.add(Value::Null);
+        Ok(())
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
+        self.add(Value::Bool(value));
+        Ok(())
+    }
+
+    #[allow(clippy::cast_precision_loss)] // an amount beyond 2^53 is told well enough by its first digits
+    fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
+        self.add(Value::Number(value as f64));
+        Ok(())
+    }
+
+    #[allow(clippy::cast_precision_loss)] // as above
+    fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
+        self.add(Value::Number(value as f64));
+        Ok(())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
+        self.add(Value::Number(value));
+        Ok(())
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
+        self.add_text(value);
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        let depth = self.depth + 1;
+        let seed = self;
+        let tree = seed.tree;
+        let parent = Seed { tree: &mut *tree, parent: seed.parent, key: seed.key, depth }.add(Value::List);
+        for _ in 0..MAX_ELEMENTS {
+            if seq.next_element_seed(Seed { tree: &mut *tree, parent, key: None, depth })?.is_none() {
+                return Ok(());
+            }
+        }
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let depth = self.depth + 1;
+        let seed = self;
+        let tree = seed.tree;
+        let parent = Seed { tree: &mut *tree, parent: seed.parent, key: seed.key, depth }.add(Value::Object);
+        while let Some(key) = map.next_key::<Cow<'_, str>>()? {
+            let key = (key.len() <= MAX_KEY).then(|| key.into_owned());
+            map.next_value_seed(Seed { tree: &mut *tree, parent, key, depth })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_found_by_their_path() {
+        let tree = Tree::parse(r#" {"a":{"b":[{"c":"x"},{"c":2}]},"n":"12","e":{"c":5}}"#).unwrap();
+        assert_eq!(tree.at("a.b[].c"), [&Value::Text("x".into()), &Value::Number(2.0)]);
+        assert_eq!(tree.number("n"), Some(12.0));
+        assert_eq!(tree.number("e[].c"), Some(5.0));
+        assert_eq!(tree.text("a.b[].c"), Some("x"));
+        assert!(tree.at("a.x.c").is_empty());
+        let listed = Tree::parse(r#"[{"errorCode":"E"}]"#).unwrap();
+        assert_eq!(listed.text("errorCode"), Some("E"));
+    }
+
+    #[test]
+    fn what_breaks_off_keeps_its_beginning() {
+        let tree = Tree::parse(r#"{"error":{"code":"slow_down","message":"hel"#).unwrap();
+        assert_eq!(tree.text("error.code"), Some("slow_down"));
+    }
+
+    #[test]
+    fn depth_length_and_number_are_bounded() {
+        let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
+        assert!(Tree::parse(&deep).unwrap().nodes.len() <= MAX_DEPTH + 2);
+        let deep = format!("{}1{}", r#"{"a":"#.repeat(100_000), "}".repeat(100_000));
+        assert!(Tree::parse(&deep).is_some());
+        let wide = format!("[{}0]", "0,".repeat(100_000));
+        assert!(Tree::parse(&wide).unwrap().nodes.len() <= MAX_ELEMENTS + 1);
+        let long = format!(r#"{{"a":"{}","b":1}}"#, "ä".repeat(100_000));
+        let tree = Tree::parse(&long).unwrap();
+        assert!(tree.text("a").unwrap().len() <= MAX_TEXT);
+        assert_eq!(tree.number("b"), Some(1.0));
+        assert!(Tree::parse("<html>").is_none());
+    }
+
+    #[test]
+    fn other_encodings_are_read_too() {
+        let text = r#"{"a":1}"#;
+        let wide: Vec<u8> =
+            [0xff, 0xfe].into_iter().chain(text.encode_utf16().flat_map(u16::to_le_bytes)).collect();
+        assert_eq!(decode(&wide), text);
+        assert_eq!(Tree::parse(&decode(b"\xef\xbb\xbf{\"a\":1}")).unwrap().number("a"), Some(1.0));
+        assert!(Tree::parse(&decode(b"{\"a\":\"\xff\",\"b\":2}")).unwrap().number("b").is_some());
+    }
+}

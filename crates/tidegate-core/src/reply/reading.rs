@@ -1,0 +1,417 @@
+//! What a reply was understood to say: the result of reading it, as plain values.
+//!
+//! The field names are the ones of `tidegate explain reply`, which prints a [`Reading`] as it is. Times are
+//! whole milliseconds, never negative and never above [`MAX_MS`]; amounts are finite, and a negative
+//! `remaining` is kept because it says by how much the limit is overdrawn.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
+use super::usage::Usage;
+
+/// The longest time any hint is believed: 366 days. What an upstream says beyond that is clamped to it.
+pub const MAX_MS: u64 = 366 * 86_400_000;
+
+/// What a reply means for the caller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verdict {
+    /// Nothing about limits stands in the way (the call itself may still have failed).
+    #[default]
+    Ok,
+    /// Too fast: the same call passes later.
+    RateLimited,
+    /// The upstream is short of capacity: retry, and learn nothing about our own limit.
+    Overloaded,
+    /// Too many calls at once: a finished call makes room.
+    ConcurrencyLimited,
+    /// Used up or never granted: retrying does not help until somebody pays, upgrades or asks for less.
+    QuotaExhausted,
+}
+
+impl Verdict {
+    /// All of them, in the order of how much they forbid.
+    pub const ALL: [Verdict; 5] = [
+        Verdict::Ok,
+        Verdict::RateLimited,
+        Verdict::Overloaded,
+        Verdict::ConcurrencyLimited,
+        Verdict::QuotaExhausted,
+    ];
+
+    /// The name used in JSON and in config files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Ok => "ok",
+            Verdict::RateLimited => "rate_limited",
+            Verdict::Overloaded => "overloaded",
+            Verdict::ConcurrencyLimited => "concurrency_limited",
+            Verdict::QuotaExhausted => "quota_exhausted",
+        }
+    }
+
+    /// The verdict of that name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Verdict> {
+        Verdict::ALL.into_iter().find(|v| v.name() == name)
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for Verdict {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// What a limit of an upstream counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// Calls.
+    #[default]
+    Requests,
+    /// Tokens of any kind.
+    Tokens,
+    /// Tokens sent.
+    InputTokens,
+    /// Tokens received.
+    OutputTokens,
+    /// Points of a cost model (GraphQL, Jira).
+    Points,
+    /// Query complexity (Linear).
+    Complexity,
+    /// Calls at the same time.
+    Concurrency,
+    /// Bytes of content.
+    ContentBytes,
+    /// A share of an allowance whose size is not told; the limit is 1.
+    Utilization,
+    /// Any other unit, by name.
+    Other(Cow<'static, str>),
+}
+
+impl Kind {
+    /// The name used in JSON and in config files.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Kind::Requests => "requests",
+            Kind::Tokens => "tokens",
+            Kind::InputTokens => "input_tokens",
+            Kind::OutputTokens => "output_tokens",
+            Kind::Points => "points",
+            Kind::Complexity => "complexity",
+            Kind::Concurrency => "concurrency",
+            Kind::ContentBytes => "content-bytes",
+            Kind::Utilization => "utilization",
+            Kind::Other(name) => name,
+        }
+    }
+
+    /// The kind that a unit's name stands for; every name is one.
+    #[must_use]
+    pub fn from_name(name: &str) -> Kind {
+        match name {
+            "requests" | "request" => Kind::Requests,
+            "tokens" | "token" => Kind::Tokens,
+            "input_tokens" | "input-tokens" => Kind::InputTokens,
+            "output_tokens" | "output-tokens" => Kind::OutputTokens,
+            "points" => Kind::Points,
+            "complexity" => Kind::Complexity,
+            "concurrency" | "concurrent-requests" => Kind::Concurrency,
+            "content-bytes" | "content_bytes" => Kind::ContentBytes,
+            "utilization" => Kind::Utilization,
+            other => Kind::Other(Cow::Owned(other.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One limit as a reply describes it. What the reply does not say is `None`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Limit {
+    /// What it counts.
+    pub kind: Kind,
+    /// How much it allows.
+    pub limit: Option<f64>,
+    /// How much is left; negative when overdrawn, never above `limit`.
+    pub remaining: Option<f64>,
+    /// When it is restored, counted from the reply. For buckets this is the time until they are *full*.
+    pub reset_ms: Option<u64>,
+    /// The length of its window.
+    pub window_ms: Option<u64>,
+    /// What tells it apart from others of its kind: a bucket, a policy, a pool.
+    pub name: Option<Cow<'static, str>>,
+    /// How much was used.
+    pub used: Option<f64>,
+    /// What this call cost.
+    pub cost: Option<f64>,
+    /// The partition key it is counted under.
+    pub pk: Option<String>,
+    /// How often it is refilled.
+    pub interval_ms: Option<u64>,
+    /// How much each refill adds.
+    pub fill: Option<f64>,
+}
+
+impl Limit {
+    /// A limit of that kind of which nothing is known yet.
+    #[must_use]
+    pub fn of(kind: Kind) -> Limit {
+        Limit { kind, ..Limit::default() }
+    }
+
+    /// Whether nothing is left of it.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        self.remaining.is_some_and(|left| left <= 0.0)
+    }
+
+    /// Whether the reply says anything about it at all.
+    pub(crate) fn says_something(&self) -> bool {
+        self.limit.is_some()
+            || self.remaining.is_some()
+            || self.reset_ms.is_some()
+            || self.used.is_some()
+            || self.fill.is_some()
+    }
+}
+
+impl Serialize for Limit {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // A share keeps its decimal point (`1.0`); everything else that is whole is written as an integer.
+        let share = self.kind == Kind::Utilization;
+        let amount = |value: Option<f64>| value.map(|value| Amount { value, share });
+        let mut out = serializer.serialize_struct("Limit", 11)?;
+        out.serialize_field("kind", self.kind.name())?;
+        out.serialize_field("limit", &amount(self.limit))?;
+        out.serialize_field("remaining", &amount(self.remaining))?;
+        out.serialize_field("reset_ms", &self.reset_ms)?;
+        out.serialize_field("window_ms", &self.window_ms)?;
+        out.serialize_field("name", &self.name)?;
+        for (name, value) in [("used", self.used), ("cost", self.cost), ("fill", self.fill)] {
+            match amount(value) {
+                Some(value) => out.serialize_field(name, &value)?,
+                None => out.skip_field(name)?,
+            }
+        }
+        match &self.pk {
+            Some(pk) => out.serialize_field("pk", pk)?,
+            None => out.skip_field("pk")?,
+        }
+        match self.interval_ms {
+            Some(ms) => out.serialize_field("interval_ms", &ms)?,
+            None => out.skip_field("interval_ms")?,
+        }
+        out.end()
+    }
+}
+
+/// A number as JSON shows it.
+struct Amount {
+    value: f64,
+    share: bool,
+}
+
+impl Serialize for Amount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // 2^53: up to here every whole f64 is the integer it looks like.
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        if !self.share && self.value.fract() == 0.0 && self.value.abs() <= EXACT {
+            #[allow(clippy::cast_possible_truncation)] // whole and within ±2^53
+            serializer.serialize_i64(self.value as i64)
+        } else {
+            serializer.serialize_f64(self.value)
+        }
+    }
+}
+
+/// A limit that the body says was violated, where it names one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Violation {
+    /// The upstream's own name for it.
+    pub name: String,
+    /// What it counts, if the name tells.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "kind_name")]
+    pub kind: Option<Kind>,
+    /// How much it allows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<f64>,
+    /// The length of its window, if the name tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window_ms: Option<u64>,
+}
+
+fn kind_name<S: Serializer>(kind: &Option<Kind>, serializer: S) -> Result<S::Ok, S::Error> {
+    kind.as_ref().map(Kind::name).serialize(serializer)
+}
+
+/// All that was understood from one reply.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Reading {
+    /// What it means for the caller.
+    pub verdict: Verdict,
+    /// When to come back, from headers only.
+    pub retry_after_ms: Option<u64>,
+    /// When to come back, from the body.
+    pub body_retry_after_ms: Option<u64>,
+    /// The upstream's own word on whether to retry.
+    pub should_retry: Option<bool>,
+    /// The limits that the headers describe.
+    pub limits: Vec<Limit>,
+    /// The limits that the body describes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub body_limits: Vec<Limit>,
+    /// The limits that the body names as violated.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub violated: Vec<Violation>,
+    /// Whose conventions it was read by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vendor: Option<Cow<'static, str>>,
+    /// The model that the body says was limited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// How much the upstream's own estimate of this call was (to calibrate ours by).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requested: Option<f64>,
+    /// What the call cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Added to a reset before it is trusted: whole-second resets are up to one second early.
+    #[serde(skip)]
+    pub(crate) reset_margin_ms: u64,
+}
+
+/// How long to wait, and who said so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// How long, in milliseconds.
+    pub ms: u64,
+    /// Who said so.
+    pub from: WaitSource,
+}
+
+/// Where a [`Wait`] was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitSource {
+    /// A header that says when to retry.
+    RetryAfter,
+    /// The reset of the limit that is exhausted.
+    Reset,
+    /// The body.
+    Body,
+}
+
+impl Reading {
+    /// When the same call may pass, by the upstream's own word: a retry header, else the reset of what is
+    /// exhausted, else the body. `None` when it does not say, or when no wait would help.
+    #[must_use]
+    pub fn wait(&self) -> Option<Wait> {
+        if matches!(self.verdict, Verdict::Ok | Verdict::QuotaExhausted) {
+            return None;
+        }
+        self.header_wait().or(self.body_retry_after_ms.map(|ms| Wait { ms, from: WaitSource::Body }))
+    }
+
+    /// The part of [`Reading::wait`] that headers give, whatever the verdict.
+    pub(crate) fn header_wait(&self) -> Option<Wait> {
+        if let Some(ms) = self.retry_after_ms {
+            return Some(Wait { ms, from: WaitSource::RetryAfter });
+        }
+        // Only an exhausted limit's reset says when to come back: the others describe buckets that are
+        // merely not full. A reset that comes alone is a suggestion to retry then.
+        let alone = |limit: &Limit| limit.limit.is_none() && limit.remaining.is_none();
+        self.limits
+            .iter()
+            .filter(|limit| limit.is_exhausted() || (self.limits.len() == 1 && alone(limit)))
+            .filter_map(|limit| limit.reset_ms)
+            .max()
+            .map(|ms| Wait { ms: (ms + self.reset_margin_ms).min(MAX_MS), from: WaitSource::Reset })
+    }
+
+    /// The limits that are exhausted, wherever the reply said so.
+    pub fn exhausted(&self) -> impl Iterator<Item = &Limit> {
+        self.limits.iter().chain(&self.body_limits).filter(|limit| limit.is_exhausted())
+    }
+
+    /// Whether a call that may be repeated should be, by all that the reply says: the upstream's own word, else
+    /// the verdict, else the status (408, 409, 429 and 5xx are worth another try).
+    #[must_use]
+    pub fn is_retryable(&self, status: u16) -> bool {
+        self.should_retry.unwrap_or(match self.verdict {
+            Verdict::Ok => matches!(status, 408 | 409 | 429 | 500..=599),
+            Verdict::QuotaExhausted => false,
+            Verdict::RateLimited | Verdict::Overloaded | Verdict::ConcurrencyLimited => true,
+        })
+    }
+
+    /// Whether sending the same call again makes sense, as far as limits go: the upstream's own word, else
+    /// the verdict.
+    #[must_use]
+    pub fn retry_makes_sense(&self) -> bool {
+        self.should_retry.unwrap_or(matches!(
+            self.verdict,
+            Verdict::RateLimited | Verdict::Overloaded | Verdict::ConcurrencyLimited
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_upstreams_word_on_retrying_overrides_everything() {
+        let reading = |verdict, should_retry| Reading { verdict, should_retry, ..Reading::default() };
+        assert!(reading(Verdict::Ok, None).is_retryable(500));
+        assert!(reading(Verdict::Ok, None).is_retryable(409));
+        assert!(!reading(Verdict::Ok, None).is_retryable(400));
+        assert!(!reading(Verdict::Ok, Some(false)).is_retryable(500));
+        assert!(reading(Verdict::Ok, Some(true)).is_retryable(400));
+        assert!(reading(Verdict::RateLimited, None).is_retryable(403));
+        assert!(!reading(Verdict::QuotaExhausted, None).is_retryable(429));
+    }
+
+    #[test]
+    fn only_what_is_exhausted_is_waited_for() {
+        let limit = |remaining, reset_ms| Limit {
+            remaining: Some(remaining),
+            reset_ms: Some(reset_ms),
+            ..Limit::default()
+        };
+        let mut reading = Reading { verdict: Verdict::RateLimited, ..Reading::default() };
+        reading.limits = vec![limit(5.0, 90_000), limit(0.0, 2000)];
+        assert_eq!(reading.wait(), Some(Wait { ms: 2000, from: WaitSource::Reset }));
+        reading.retry_after_ms = Some(7);
+        assert_eq!(reading.wait(), Some(Wait { ms: 7, from: WaitSource::RetryAfter }));
+        reading.verdict = Verdict::QuotaExhausted;
+        assert_eq!(reading.wait(), None);
+    }
+
+    #[test]
+    fn numbers_are_written_as_a_person_would() {
+        let limit = Limit { limit: Some(60.0), remaining: Some(0.5), ..Limit::default() };
+        let json = serde_json::to_string(&limit).unwrap();
+        assert_eq!(
+            json,
+            r#"{"kind":"requests","limit":60,"remaining":0.5,"reset_ms":null,"window_ms":null,"name":null}"#
+        );
+        let share = Limit { limit: Some(1.0), ..Limit::of(Kind::Utilization) };
+        assert!(serde_json::to_string(&share).unwrap().contains(r#""limit":1.0"#));
+    }
+}

@@ -1,0 +1,232 @@
+//! What a call cost, as the reply itself reports it.
+//!
+//! Every vendor has its own words for the same six numbers. They are told apart by those words and not by the
+//! vendor's name, because half of the vendors speak OpenAI's dialect and a gateway speaks anybody's.
+
+use serde::Serialize;
+
+use super::json::{Place, Tree};
+
+/// What a call cost. Input holds everything that was sent, from a cache or not; output holds reasoning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Tokens sent, all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<u64>,
+    /// Tokens received, reasoning included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_tokens: Option<u64>,
+    /// The vendor's own sum.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_tokens: Option<u64>,
+    /// The part of the input that was read from a cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_read_tokens: Option<u64>,
+    /// The part of the input that was written to a cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_write_tokens: Option<u64>,
+    /// The part of the output that was reasoning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_tokens: Option<u64>,
+    /// The price in dollars, where the reply tells it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+}
+
+/// Usage as it is written, before it is made comparable. Streams give it in pieces: later ones count.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct RawUsage {
+    /// Input that includes what came from a cache.
+    full_input: Option<u64>,
+    /// Input that does not.
+    fresh_input: Option<u64>,
+    cache_read: Option<u64>,
+    cache_write: Option<u64>,
+    output: Option<u64>,
+    /// Reasoning that is not part of `output` (Gemini).
+    apart: Option<u64>,
+    reasoning: Option<u64>,
+    total: Option<u64>,
+    cost: Option<f64>,
+}
+
+/// Where usage is found in a body or an event.
+const PLACES: [&str; 10] = [
+    "usage",
+    "response.usage",
+    "message.usage",
+    "usageMetadata",
+    "response.usageMetadata",
+    "x_groq.usage",
+    "delta.usage",
+    "metadata.usage",
+    "meta",
+    "amazon-bedrock-invocationMetrics",
+];
+
+impl RawUsage {
+    /// The usage that a body or a stream's event reports.
+    pub(super) fn read(tree: &Tree) -> Option<RawUsage> {
+        let raw = PLACES.iter().flat_map(|path| tree.places(path)).map(read_place);
+        raw.filter(RawUsage::says_something).reduce(RawUsage::then)
+    }
+
+    /// From counts that headers give.
+    pub(super) fn from_counts(input: Option<u64>, output: Option<u64>) -> Option<RawUsage> {
+        let raw = RawUsage { full_input: input, output, ..RawUsage::default() };
+        raw.says_something().then_some(raw)
+    }
+
+    /// This, corrected by what was said later.
+    pub(super) fn then(self, later: RawUsage) -> RawUsage {
+        RawUsage {
+            full_input: later.full_input.or(self.full_input),
+            fresh_input: later.fresh_input.or(self.fresh_input),
+            cache_read: later.cache_read.or(self.cache_read),
+            cache_write: later.cache_write.or(self.cache_write),
+            output: later.output.or(self.output),
+            apart: later.apart.or(self.apart),
+            reasoning: later.reasoning.or(self.reasoning),
+            total: later.total.or(self.total),
+            cost: later.cost.or(self.cost),
+        }
+    }
+
+    /// The same in terms that hold for every vendor.
+    pub(super) fn finish(self) -> Usage {
+        let cached = self.cache_read.unwrap_or(0).saturating_add(self.cache_write.unwrap_or(0));
+        let input = self.full_input.or(self.fresh_input.map(|fresh| fresh.saturating_add(cached)));
+        let output = match (self.output, self.apart) {
+            (Some(output), apart) => Some(output.saturating_add(apart.unwrap_or(0))),
+            (None, apart) => apart,
+        };
+        let sum = || Some(input?.saturating_add(output?));
+        Usage {
+            input_tokens: input,
+            output_tokens: output,
+            total_tokens: self.total.or_else(sum),
+            cache_read_tokens: self.cache_read,
+            cache_write_tokens: self.cache_write,
+            reasoning_tokens: self.reasoning.or(self.apart),
+            cost_usd: self.cost,
+        }
+    }
+
+    fn says_something(&self) -> bool {
+        *self != RawUsage::default()
+    }
+}
+
+fn read_place(place: Place<'_>) -> RawUsage {
+    let first = |paths: &[&str]| paths.iter().find_map(|path| place.count(path));
+    let anthropic_cache = first(&["cache_read_input_tokens", "cache_creation_input_tokens"]).is_some();
+    let input = first(&["input_tokens"]);
+    // Gemini counts the prompts of tools apart from the prompt.
+    let tools = first(&["toolUsePromptTokenCount"]).unwrap_or(0);
+    RawUsage {
+        full_input: first(&["prompt_tokens", "tokens.input_tokens", "billed_units.input_tokens"])
+            .or(first(&["promptTokenCount"]).map(|prompt| prompt.saturating_add(tools)))
+            // OpenAI's newer API and Anthropic share the word; only OpenAI's includes what was cached.
+            .or(input.filter(|_| !anthropic_cache && first(&["total_tokens"]).is_some())),
+        fresh_input: first(&["inputTokens", "inputTokenCount"]).or(input),
+        cache_read: first(&[
+            "cache_read_input_tokens",
+            "prompt_tokens_details.cached_tokens",
+            "input_tokens_details.cached_tokens",
+            "prompt_cache_hit_tokens",
+            "cachedContentTokenCount",
+            "cacheReadInputTokens",
+            "cacheReadInputTokenCount",
+            "cached_tokens",
+        ]),
+        cache_write: first(&[
+            "cache_creation_input_tokens",
+            "prompt_tokens_details.cache_write_tokens",
+            "input_tokens_details.cache_write_tokens",
+            "cacheWriteInputTokens",
+            "cacheWriteInputTokenCount",
+        ]),
+        output: first(&[
+            "completion_tokens",
+            "output_tokens",
+            "candidatesTokenCount",
+            "outputTokens",
+            "outputTokenCount",
+            "tokens.output_tokens",
+            "billed_units.output_tokens",
+        ]),
+        apart: first(&["thoughtsTokenCount"]),
+        reasoning: first(&[
+            "completion_tokens_details.reasoning_tokens",
+            "output_tokens_details.reasoning_tokens",
+            "reasoning_tokens",
+        ]),
+        total: first(&["total_tokens", "totalTokenCount", "totalTokens"]),
+        cost: place.number("cost").filter(|cost| *cost >= 0.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: &str) -> Usage {
+        RawUsage::read(&Tree::parse(body).unwrap()).unwrap().finish()
+    }
+
+    #[test]
+    fn every_dialect_says_the_same() {
+        let openai = read(
+            r#"{"usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":120,
+            "prompt_tokens_details":{"cached_tokens":40},"completion_tokens_details":{"reasoning_tokens":5}}}"#,
+        );
+        let expected = Usage {
+            input_tokens: Some(100),
+            output_tokens: Some(20),
+            total_tokens: Some(120),
+            cache_read_tokens: Some(40),
+            reasoning_tokens: Some(5),
+            ..Usage::default()
+        };
+        assert_eq!(openai, expected);
+        let responses = read(
+            r#"{"response":{"usage":{"input_tokens":100,"output_tokens":20,"total_tokens":120,
+            "input_tokens_details":{"cached_tokens":40},"output_tokens_details":{"reasoning_tokens":5}}}}"#,
+        );
+        assert_eq!(responses, expected);
+        let gemini = read(
+            r#"{"usageMetadata":{"promptTokenCount":100,"cachedContentTokenCount":40,"candidatesTokenCount":15,
+            "thoughtsTokenCount":5,"totalTokenCount":120}}"#,
+        );
+        assert_eq!(gemini, expected);
+        let anthropic = read(
+            r#"{"usage":{"input_tokens":60,"cache_read_input_tokens":40,"cache_creation_input_tokens":0,"output_tokens":20}}"#,
+        );
+        assert_eq!((anthropic.input_tokens, anthropic.total_tokens), (Some(100), Some(120)));
+        let bedrock = read(
+            r#"{"usage":{"inputTokens":60,"outputTokens":20,"totalTokens":120,"cacheReadInputTokens":40}}"#,
+        );
+        assert_eq!((bedrock.input_tokens, bedrock.output_tokens), (Some(100), Some(20)));
+        let cohere = read(
+            r#"{"usage":{"billed_units":{"input_tokens":90},"tokens":{"input_tokens":100,"output_tokens":20}}}"#,
+        );
+        assert_eq!((cohere.input_tokens, cohere.output_tokens), (Some(100), Some(20)));
+        let groq = read(
+            r#"{"x_groq":{"id":"r","usage":{"prompt_tokens":100,"completion_tokens":20,"total_tokens":120}}}"#,
+        );
+        assert_eq!(groq.total_tokens, Some(120));
+    }
+
+    #[test]
+    fn a_body_without_usage_has_none() {
+        for body in [
+            r#"{"usage":null}"#,
+            r#"{"usage":{}}"#,
+            r#"{"usage":{"input_tokens":-5}}"#,
+            r#"{"meta":{"a":1}}"#,
+        ] {
+            assert_eq!(RawUsage::read(&Tree::parse(body).unwrap()), None, "{body}");
+        }
+    }
+}
