@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# The whole test: format, lints, docs, every test, every doc test, a short run of every benchmark.
+#
+#   ./test.sh           under 15 minutes on two cores with dependencies built
+#   ./test.sh --long    also the long campaigns: more random worlds, more random replies
+#
+# What is missing is installed where that is allowed (root on Debian), else skipped by name. With
+# TIDEGATE_STRICT=1 a skip is an error.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+long=0
+for arg in "$@"; do
+  case "$arg" in
+    --long) long=1 ;;
+    *) echo "usage: ./test.sh [--long]" >&2; exit 2 ;;
+  esac
+done
+
+skipped=()
+step() { printf '\n== %s\n' "$*"; }
+skip() { skipped+=("$1"); printf '\n== skipped: %s\n' "$1"; }
+may_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
+install() {
+  may_install || return 1
+  apt-get install -y -qq "$@" >/dev/null 2>&1 && return 0
+  apt-get update -qq >/dev/null 2>&1 && apt-get install -y -qq "$@" >/dev/null 2>&1
+}
+
+if cargo fmt --version >/dev/null 2>&1; then
+  step "format"
+  cargo fmt --all --check
+else
+  skip "format: there is no rustfmt (rustup component add rustfmt)"
+fi
+
+if cargo clippy --version >/dev/null 2>&1; then
+  step "lints"
+  cargo clippy --workspace --all-targets --locked -- -D warnings
+else
+  skip "lints: there is no clippy (rustup component add clippy)"
+fi
+
+step "docs"
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+
+step "tests and doc tests"
+if [ "$long" = 1 ]; then
+  export TIDEGATE_WORLDS="${TIDEGATE_WORLDS:-600000}" PROPTEST_CASES="${PROPTEST_CASES:-20000}"
+fi
+cargo test --workspace --locked
+
+step "examples"
+cargo run --release --locked --quiet -p tidegate-sim --example agents
+
+step "benchmarks, a short run of each (the numbers mean nothing)"
+cargo run --release --locked --quiet -p tidegate-bench -- all --short
+
+if command -v c++ >/dev/null || install g++; then
+  step "the fuzz target builds"
+  cargo build --manifest-path fuzz/Cargo.toml --locked
+else
+  skip "the fuzz target: there is no C++ compiler (apt-get install g++)"
+fi
+
+if [ "${#skipped[@]}" -gt 0 ]; then
+  printf '\nskipped:\n'
+  printf '  %s\n' "${skipped[@]}"
+  if [ "${TIDEGATE_STRICT:-0}" = 1 ]; then
+    echo "a skip is an error here" >&2
+    exit 1
+  fi
+fi
+printf '\nall passed\n'
