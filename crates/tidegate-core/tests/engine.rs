@@ -450,3 +450,40 @@ fn a_paced_limit_loses_nothing_to_late_timers() {
     let took = world.now.0 as f64 / 1e6;
     assert!(took <= 499.0 + 3.5, "{took}");
 }
+
+#[test]
+fn what_cannot_be_is_refused_by_the_name_of_its_field_and_changes_nothing() {
+    let valid = Config::parse(BUCKET, "test.toml").expect("valid");
+    let mut world = World::with(&valid);
+    let break_it = |change: &dyn Fn(&mut Config)| {
+        let mut config = valid.clone();
+        change(&mut config);
+        config
+    };
+    let limits = |config: &mut Config, change: &dyn Fn(&mut tidegate_core::config::Limits)| {
+        change(&mut config.services.get_mut("api").expect("there").limits);
+    };
+    let bad = [
+        ("services.api.concurrency", break_it(&|c| limits(c, &|l| l.concurrency = Some(0)))),
+        ("services.api.requests", break_it(&|c| limits(c, &|l| l.rates[0].burst = Some(0)))),
+        ("services.api.reserve", break_it(&|c| limits(c, &|l| l.reserve.share[2] = f64::NAN))),
+        ("loop_types.x.weight", {
+            let mut config = valid.clone();
+            let mut loop_type = tidegate_core::config::LoopTypeConfig::default();
+            loop_type.weight = f64::NAN;
+            config.loop_types.insert("x".into(), loop_type);
+            config
+        }),
+    ];
+    world.call(Call::to("api").requests(100));
+    let waits = world.call(Call::to("api").requests(10));
+    for (field, config) in bad {
+        let error = world.engine.reconfigure(&config, world.now).expect_err("it cannot be");
+        assert!(error.to_string().contains(field), "{error} does not name {field}");
+        let error =
+            tidegate_core::Engine::new(&config, Nanos::ZERO, Duration::ZERO).expect_err("it cannot be");
+        assert!(error.to_string().contains(field), "{error}");
+    }
+    world.run_to(100.0);
+    assert_eq!(world.went_at(waits), Some(100.0), "the old config is in force as a whole");
+}

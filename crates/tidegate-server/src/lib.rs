@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use http::StatusCode;
+use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use tidegate::{Reason, Refused};
 
 /// The status that a refusal has over HTTP.
@@ -74,7 +74,8 @@ mod tests {
 
     #[test]
     fn each_reason_has_its_status() {
-        let gate = Gate::builder().config(Config::parse("[services.api]\n").expect("valid")).build().expect("valid");
+        let gate =
+            Gate::builder().config(Config::parse("[services.api]\n").expect("valid")).build().expect("valid");
         assert_eq!(status(&gate.try_acquire(Call::to("nobody")).expect_err("unknown")), 404);
         assert_eq!(status(&gate.try_acquire(Call::to("api").usd(-1.0)).expect_err("negative")), 400);
     }

@@ -40,7 +40,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 .collect();
             waits.sort_unstable();
             let at = |share: f64| waits.get(((waits.len() as f64 - 1.0) * share) as usize).copied();
-            let shown = |wait: Option<Duration>| wait.map_or("-".into(), |w| format!("{:.2} s", w.as_secs_f64()));
+            let shown =
+                |wait: Option<Duration>| wait.map_or("-".into(), |w| format!("{:.2} s", w.as_secs_f64()));
             println!(
                 "{name:<12}{:>8}{:>8}{:>12}{:>12}",
                 calls.len(),

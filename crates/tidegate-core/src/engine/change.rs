@@ -4,16 +4,15 @@
 //! changed carries the spent units over; one that is gone lets its waiters go on without it. A config that
 //! cannot be is refused before anything changes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::lane::Waiter;
 use super::route::{LoopType, Service};
-use super::{Engine, SLOT, Ticket, Verdict};
-use crate::config::{Config, Limits, RateLimit};
+use super::{Engine, SLOT};
+use crate::config::{Config, Limits, Problem, RateLimit};
 use crate::dimension::Dimension;
 use crate::limit::{Counts, Definition, Spec};
-use crate::refusal::{Reason, Refusal};
+use crate::rate::{Algorithm, MAX_UNITS};
 use crate::time::Nanos;
 use crate::tree::NIL;
 
@@ -38,16 +37,16 @@ pub enum ChangeError {
         /// Which field, by its path in the config.
         field: String,
         /// What it was.
-        value: String,
+        value: u64,
         /// What it may be.
         expected: &'static str,
     },
     /// No limit has that name.
     #[error("there is no limit named `{0}`")]
     UnknownLimit(String),
-    /// Two limits would have the same name.
-    #[error("two limits are named `{0}`: one window per dimension and level")]
-    SameName(String),
+    /// The config says what cannot be.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Invalid(Vec<Problem>),
 }
 
 impl Engine {
@@ -251,177 +250,6 @@ impl Engine {
             self.remove_limit(limit);
         }
     }
-
-    /// Takes every waiting call out of the queue, in order of arrival.
-    fn unseat_all(&mut self) -> Vec<(u32, Waiter)> {
-        let mut all = Vec::new();
-        for lane in self.lane_index.values() {
-            self.calls.each(self.lanes[*lane as usize].calls, &mut |(_, waiter)| {
-                all.push((waiter, self.waiters[waiter as usize].clone()));
-                true
-            });
-        }
-        all.sort_by_key(|(_, waiter)| waiter.seq);
-        for (index, _) in &all {
-            self.pull_waiter(*index);
-        }
-        self.dirty.clear();
-        all
-    }
-
-    /// Puts waiting calls back under the config in force, each with its ticket, its arrival and its
-    /// deadline. One that can no longer go is refused.
-    fn seat_again(&mut self, waiting: Vec<(u32, Waiter)>, now: Nanos) {
-        // Their places are free now; they get the same ones, so that tickets stay good.
-        let places: BTreeSet<u32> = waiting.iter().map(|(index, _)| *index).collect();
-        self.free_waiters.retain(|index| !places.contains(index));
-        for (index, mut waiter) in waiting {
-            let ticket = Ticket { index, generation: waiter.generation };
-            let old = &self.lanes[waiter.lane as usize];
-            let (loop_, class, skeleton) = (old.loop_, old.class, old.skeleton);
-            let units = self.relayout(skeleton, &waiter);
-            let routed = self.resolve_shape(&waiter.shape.clone(), now);
-            let refused = match routed {
-                Err(refusal) => Some(refusal),
-                Ok(skeleton) => {
-                    waiter.units = self.layout(skeleton, &units);
-                    let route = self.route_of(skeleton, loop_);
-                    let fits = self.fit_units(&mut waiter.units, &route, class, waiter.estimated);
-                    let refused = fits.map(|(limit, cost, capacity)| Refusal {
-                        reason: Reason::TooLarge { cost, capacity },
-                        limit: Some(self.limit_name(limit)),
-                        wait: None,
-                        reset: self.reset_of(limit, now),
-                    });
-                    if refused.is_none() {
-                        waiter.lane = self.lane_for(skeleton, loop_, class);
-                        let lane = waiter.lane;
-                        if !waiter.deadline.is_never() {
-                            self.deadlines.insert((waiter.deadline, index));
-                        }
-                        self.waiters[index as usize] = waiter;
-                        self.push_waiter(index);
-                        if self.lanes[lane as usize].bound == NIL {
-                            let first = route.first().map_or(NIL, |(limit, _)| *limit);
-                            if first != NIL {
-                                self.bind(lane, first);
-                            }
-                        }
-                    }
-                    refused
-                }
-            };
-            if let Some(refusal) = refused {
-                self.free_waiters.push(index);
-                self.verdicts.push((ticket, Verdict::Refused(refusal)));
-            }
-        }
-        // A call whose every limit is gone has nothing to wait for.
-        self.let_free_lanes_go(now);
-    }
-
-    fn let_free_lanes_go(&mut self, now: Nanos) {
-        let free: Vec<u32> = self
-            .lane_index
-            .values()
-            .copied()
-            .filter(|lane| self.lanes[*lane as usize].bound == NIL)
-            .collect();
-        for lane in free {
-            while let Some(waiter) = self.head(lane) {
-                let held = &self.waiters[waiter as usize];
-                let ticket = Ticket { index: waiter, generation: held.generation };
-                let (units, skeleton) = (held.units, self.lanes[lane as usize].skeleton);
-                let (loop_, class) = (self.lanes[lane as usize].loop_, self.lanes[lane as usize].class);
-                let grant = self.grant(skeleton, loop_, class, &units, now);
-                let last = self.lanes[lane as usize].len == 1;
-                self.pull_waiter(waiter);
-                self.verdicts.push((ticket, Verdict::Granted(grant)));
-                if last {
-                    break;
-                }
-            }
-        }
-    }
-
-    /// A waiting call's units by dimension, as its old route laid them out.
-    fn relayout(&self, skeleton: u32, waiter: &Waiter) -> Vec<(Dimension, u64)> {
-        let held = &self.skeletons[skeleton as usize];
-        (0..SLOT)
-            .filter_map(|slot| Some((held.dimension(slot)?.clone(), waiter.units[slot as usize])))
-            .collect()
-    }
-
-    /// Units by dimension in the layout of a route. A dimension that the old route did not count is not
-    /// known any more, and counts as one request or as nothing.
-    fn layout(&self, skeleton: u32, units: &[(Dimension, u64)]) -> super::Units {
-        let held = &self.skeletons[skeleton as usize];
-        let mut laid = super::Units::default();
-        for slot in 0..SLOT {
-            if let Some(dimension) = held.dimension(slot) {
-                let known = units.iter().find(|(known, _)| known == dimension).map(|(_, units)| *units);
-                laid[slot as usize] = known.unwrap_or(u64::from(*dimension == Dimension::Requests));
-            }
-        }
-        laid[SLOT as usize] = 1;
-        laid
-    }
-
-    /// After a limit changed in place: refuses what can no longer fit, and looks at everything again.
-    fn replan_all(&mut self, now: Nanos) {
-        let mut impossible = Vec::new();
-        for lane in self.lane_index.values().copied().collect::<Vec<_>>() {
-            let (route, class) = (self.lanes[lane as usize].route.clone(), self.lanes[lane as usize].class);
-            let mut calls = Vec::new();
-            self.calls.each(self.lanes[lane as usize].calls, &mut |(seq, waiter)| {
-                calls.push((seq, waiter));
-                true
-            });
-            for (seq, waiter) in calls {
-                let held = &self.waiters[waiter as usize];
-                let mut units = held.units;
-                match self.fit_units(&mut units, &route, class, held.estimated) {
-                    Some((limit, cost, capacity)) => impossible.push((seq, waiter, limit, cost, capacity)),
-                    None if units != held.units => self.resize(waiter, units),
-                    None => {}
-                }
-            }
-        }
-        impossible.sort_unstable();
-        for (_, waiter, limit, cost, capacity) in impossible {
-            let ticket = Ticket { index: waiter, generation: self.waiters[waiter as usize].generation };
-            let refusal = Refusal {
-                reason: Reason::TooLarge { cost, capacity },
-                limit: Some(self.limit_name(limit)),
-                wait: None,
-                reset: self.reset_of(limit, now),
-            };
-            self.pull_waiter(waiter);
-            self.verdicts.push((ticket, Verdict::Refused(refusal)));
-        }
-        for limit in 0..self.limits.len() as u32 {
-            self.mark(limit);
-        }
-        self.pump(now);
-    }
-
-    /// Gives a waiting call other units.
-    fn resize(&mut self, waiter: u32, units: super::Units) {
-        let held = self.waiters[waiter as usize].clone();
-        self.pull_waiter(waiter);
-        self.free_waiters.retain(|index| *index != waiter);
-        let lane = self.lanes[held.lane as usize].clone();
-        let held = Waiter { units, lane: self.lane_for(lane.skeleton, lane.loop_, lane.class), ..held };
-        let target = held.lane;
-        if !held.deadline.is_never() {
-            self.deadlines.insert((held.deadline, waiter));
-        }
-        self.waiters[waiter as usize] = held;
-        self.push_waiter(waiter);
-        if self.lanes[target as usize].bound == NIL {
-            self.bind(target, lane.bound);
-        }
-    }
 }
 
 /// Limits of an upstream are mirrored; the others are rules of our own.
@@ -444,7 +272,7 @@ fn inverse_weight(weight: f64) -> u64 {
 
 fn customs(config: &Config) -> Vec<Arc<str>> {
     let mut names = BTreeSet::new();
-    for (_, limits) in levels(config) {
+    for limits in levels(config) {
         for rate in &limits.rates {
             if let Dimension::Custom(name) = &rate.dimension {
                 names.insert(name.clone());
@@ -454,87 +282,39 @@ fn customs(config: &Config) -> Vec<Arc<str>> {
     names.into_iter().collect()
 }
 
-/// Every level of a config with its path.
-fn levels(config: &Config) -> Vec<(String, &Limits)> {
-    let mut all = vec![("global".to_owned(), &config.global), ("loops".to_owned(), &config.loops)];
-    for (name, service) in &config.services {
-        all.push((format!("services.{name}"), &service.limits));
-        for (pattern, limits) in &service.endpoints {
-            all.push((format!("services.{name}.endpoints.{pattern:?}"), limits));
-        }
-        for (pattern, limits) in &service.models {
-            all.push((format!("services.{name}.models.{pattern:?}"), limits));
-        }
+/// Every level of a config.
+fn levels(config: &Config) -> Vec<&Limits> {
+    let mut all = vec![&config.global, &config.loops];
+    for service in config.services.values() {
+        all.push(&service.limits);
+        all.extend(service.endpoints.values().chain(service.models.values()));
     }
-    for (name, loop_type) in &config.loop_types {
-        all.push((format!("loop_types.{name}"), &loop_type.limits));
-    }
+    all.extend(config.loop_types.values().map(|loop_type| &loop_type.limits));
     all
 }
 
 /// Everything that must be true of a config, whoever made it.
 fn check(config: &Config) -> Result<(), ChangeError> {
-    for (path, limits) in levels(config) {
-        check_level(&path, limits)?;
-    }
-    let dims =
-        |limits: &Limits| limits.rates.iter().map(|rate| rate.dimension.clone()).collect::<BTreeSet<_>>();
+    config.validate().map_err(ChangeError::Invalid)?;
+    let dims = |limits: &Limits| {
+        let bytes = limits.byte_budget.map(|_| Dimension::Bytes);
+        limits.rates.iter().map(|rate| rate.dimension.clone()).chain(bytes).collect::<BTreeSet<_>>()
+    };
     let mut shared = dims(&config.global);
     shared.extend(dims(&config.loops));
-    for loop_type in config.loop_types.values() {
-        shared.extend(dims(&loop_type.limits));
-    }
+    shared.extend(config.loop_types.values().flat_map(|loop_type| dims(&loop_type.limits)));
     for (name, service) in &config.services {
-        let mut all = shared.clone();
         let inner = service.endpoints.values().chain(service.models.values());
-        for limits in std::iter::once(&service.limits).chain(inner) {
-            all.extend(dims(limits));
-            if limits.byte_budget.is_some() {
-                all.insert(Dimension::Bytes);
-            }
+        let own = std::iter::once(&service.limits).chain(inner).flat_map(dims);
+        let count = own.chain(shared.iter().cloned()).collect::<BTreeSet<_>>().len();
+        if count > SLOT as usize {
+            return Err(ChangeError::TooManyDimensions { service: name.clone(), count });
         }
-        if all.len() > SLOT as usize {
-            return Err(ChangeError::TooManyDimensions { service: name.clone(), count: all.len() });
-        }
-        let queue = &service.queue;
-        if !(0.0..=1.0).contains(&queue.aging_share) {
-            let field = format!("services.{name}.queue.aging_share");
-            return Err(bad(field, queue.aging_share, "use a share from 0 to 1"));
-        }
-    }
-    for (name, loop_type) in &config.loop_types {
-        if !(loop_type.weight.is_finite() && loop_type.weight > 0.0) {
-            let field = format!("loop_types.{name}.weight");
-            return Err(bad(field, loop_type.weight, "use a finite number above 0"));
-        }
-    }
-    Ok(())
-}
-
-fn check_level(path: &str, limits: &Limits) -> Result<(), ChangeError> {
-    let mut names = BTreeMap::new();
-    for rate in &limits.rates {
-        check_rate(&format!("{path}.{}", rate.dimension), rate)?;
-        let name = Definition::rate(rate, limits.reserve, false).suffix();
-        if names.insert(name.clone(), ()).is_some() {
-            return Err(ChangeError::SameName(format!("{path}/{name}")));
-        }
-        check_reserve(path, rate.reserve.unwrap_or(limits.reserve))?;
-    }
-    check_reserve(path, limits.reserve)?;
-    let bounds = [
-        ("concurrency", limits.concurrency),
-        ("throttled_concurrency", limits.throttled_concurrency),
-        ("byte_budget", limits.byte_budget),
-    ];
-    for (field, bound) in bounds {
-        positive(&format!("{path}.{field}"), bound.unwrap_or(1))?;
     }
     Ok(())
 }
 
 fn check_rate(field: &str, limit: &RateLimit) -> Result<(), ChangeError> {
-    use crate::rate::{Algorithm, MAX_UNITS};
     let Some(burst) = limit.burst else { return Ok(()) };
     positive(&format!("{field}.burst"), burst)?;
     let window = limit.algorithm != Some(Algorithm::TokenBucket);
@@ -545,19 +325,10 @@ fn check_rate(field: &str, limit: &RateLimit) -> Result<(), ChangeError> {
     Ok(())
 }
 
-fn check_reserve(path: &str, reserve: crate::config::Reserve) -> Result<(), ChangeError> {
-    let sum: f64 = reserve.share.iter().sum();
-    let each = reserve.share.iter().all(|share| (0.0..1.0).contains(share));
-    if each && sum < 1.0 {
-        return Ok(());
-    }
-    Err(bad(format!("{path}.reserve"), format!("{:?}", reserve.share), "shares from 0 to below 1 in sum"))
-}
-
 fn positive(field: &str, value: u64) -> Result<(), ChangeError> {
     if value > 0 { Ok(()) } else { Err(bad(field.to_owned(), 0, "use at least 1")) }
 }
 
-fn bad(field: String, value: impl ToString, expected: &'static str) -> ChangeError {
-    ChangeError::BadValue { field, value: value.to_string(), expected }
+fn bad(field: String, value: u64, expected: &'static str) -> ChangeError {
+    ChangeError::BadValue { field, value, expected }
 }

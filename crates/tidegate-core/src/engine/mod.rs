@@ -19,6 +19,7 @@ mod loops;
 mod order;
 mod predict;
 mod pump;
+mod reseat;
 mod route;
 mod settle;
 mod status;
