@@ -6,3 +6,5 @@
 
 mod bucket;
 mod model;
+mod paced;
+mod sliding;

@@ -56,7 +56,7 @@ impl Amount {
     pub fn of(&self, whole: u64) -> u64 {
         let units = match *self {
             Amount::Exactly(units) => units,
-            Amount::Share(share) => (u128::from(whole) * u128::from(share) >> 16) as u64,
+            Amount::Share(share) => ((u128::from(whole) * u128::from(share)) >> 16) as u64,
             Amount::Whole(more) => whole.saturating_add_signed(more.into()),
             Amount::Times(times) => whole.saturating_mul(times.into()),
         };
@@ -95,7 +95,7 @@ impl Wait {
             Wait::Turn(more) => off(next(window), more),
             Wait::Window(more) => off(now.saturating_add(window), more),
             Wait::WindowAndGrain(more) => off(now.saturating_add(window + grain), more),
-            Wait::Part(part) => now.saturating_add((u128::from(window) * u128::from(part) >> 16) as u64),
+            Wait::Part(part) => now.saturating_add(((u128::from(window) * u128::from(part)) >> 16) as u64),
             Wait::Windows(windows) => now.saturating_add(window.saturating_mul(windows.into())),
             Wait::Years(years) => now.saturating_add(u64::from(years) * 365 * 86_400_000_000_000),
             Wait::Refused(more) => off(refused_until, more),
