@@ -131,9 +131,18 @@ impl FixedWindow {
     /// When `units` in all have been let through.
     pub fn flows_by(&mut self, units: u128, withheld: u64, now: Nanos) -> Nanos {
         self.advance(now);
-        let per_window = u128::from(self.units.saturating_sub(withheld).max(1));
+        let per_window = self.units.saturating_sub(withheld).max(1);
         let free = u128::from(self.units.saturating_sub(withheld).saturating_sub(self.used));
-        let later = (units + u128::from(self.debt)).saturating_sub(free).div_ceil(per_window);
+        let later = match units.saturating_sub(free) {
+            0 => 0,
+            rest => {
+                // Debt is paid by N a window: first by windows that it leaves no room in, then in part.
+                let paying = self.debt.checked_sub(per_window).map_or(0, |over| over / self.units + 1);
+                let owed = self.debt.saturating_sub(paying.saturating_mul(self.units));
+                let windows = rest.saturating_add(owed.into()).div_ceil(per_window.into());
+                windows.saturating_add(paying.into())
+            }
+        };
         self.boundary_after(u64::try_from(later).unwrap_or(u64::MAX)).max(now)
     }
 

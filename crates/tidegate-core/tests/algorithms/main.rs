@@ -5,6 +5,8 @@
 //! the algorithm must count as the model does, and its answers must agree with one another.
 
 mod bucket;
+mod fixed;
+mod in_flight;
 mod model;
 mod paced;
 mod sliding;

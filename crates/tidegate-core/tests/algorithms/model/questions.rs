@@ -16,7 +16,9 @@ pub fn consistent(meter: &Meter, probe: &Probe, window: u64, now: u64) {
     earliest_is_the_first_time_that_fits(&current, cost, withheld, now);
     asking_later_changes_no_booking(meter.earliest(cost, withheld), earliest, now);
     room_is_the_largest_cost_that_fits(&current, withheld, now);
-    full_at_is_the_first_time_at_which_all_is_available(&current, now);
+    if !meter.is_in_flight() {
+        full_at_is_the_first_time_at_which_all_is_available(&current, now);
+    }
     the_flow_is_told_without_overflow(&current, cost, withheld, now);
     if !earliest.is_never() && !meter.is_in_flight() {
         let at = earliest.0.max(now);
