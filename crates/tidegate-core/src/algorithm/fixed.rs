@@ -4,8 +4,8 @@
 //! window and paid first; what is beyond N only because N was lowered is not. A calendar window turns its next boundary into a monotonic time when it opens, so
 //! a clock step inside the window moves nothing.
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan, Unit, Zoned, ZonedRound};
 
 use crate::algorithm::UNBOUNDED;
 use crate::rate::Rate;
@@ -214,37 +214,42 @@ impl FixedWindow {
         }
     }
 
-    /// The first turn of the calendar after `t`; at least one second on, whatever the zone does.
+    /// The first turn of the calendar after `t`, or a window on where the calendar ends.
     fn next_boundary(&self, t: Nanos) -> Nanos {
         let Boundary::Calendar { zone, offset } = &*self.boundary else {
             return Nanos(t.0.saturating_add(self.window));
         };
         let wall = i128::from(t.0) + offset;
         calendar_turn(wall, zone, self.window)
-            .map(|next| next - offset)
-            .and_then(|next| u64::try_from(next).ok())
-            .filter(|next| *next > t.0)
+            .and_then(|next| u64::try_from(next - offset).ok())
             .map_or(Nanos(t.0.saturating_add(self.window)), Nanos)
     }
 }
 
 /// The Unix time of the first turn after `wall`: of the day, the hour or the minute, by the window's length.
+///
+/// Local time is cut into stretches of that length. One begins when the clock reaches it, or when the clocks
+/// are put forward into it. Clocks that are put back begin one again only if it was over: an hour that
+/// comes twice is two, but a day whose midnight comes twice is one.
 fn calendar_turn(wall: i128, zone: &TimeZone, window: u64) -> Option<i128> {
-    const HOUR: u64 = 3_600_000_000_000;
-    let here: Zoned = Timestamp::from_nanosecond(wall).ok()?.to_zoned(zone.clone());
-    let next = if window >= 24 * HOUR {
-        let days = i64::try_from(window / (24 * HOUR)).ok()?;
-        here.start_of_day().ok()?.checked_add(days.days()).ok()?.start_of_day().ok()?
-    } else {
-        let (unit, step) = if window >= HOUR {
-            (Unit::Hour, window / HOUR)
-        } else {
-            (Unit::Minute, window / 60_000_000_000)
+    const SECOND: i128 = 1_000_000_000;
+    let length = i128::from(window);
+    let mut from = Timestamp::from_nanosecond(wall).ok()?;
+    loop {
+        let offset = i128::from(zone.to_offset(from).seconds()) * SECOND;
+        let local = from.as_nanosecond() + offset;
+        let next = from.as_nanosecond() + length - local.rem_euclid(length);
+        let Some(change) = zone.following(from).next().filter(|it| it.timestamp().as_nanosecond() <= next)
+        else {
+            return Some(next);
         };
-        let floor = ZonedRound::new().smallest(unit).mode(jiff::RoundMode::Trunc);
-        let floor = here.round(floor).ok()?;
-        let step = i64::try_from(step.max(1)).ok()?;
-        floor.checked_add(if unit == Unit::Hour { step.hours() } else { step.minutes() }).ok()?
-    };
-    Some(next.timestamp().as_nanosecond())
+        let turn = change.timestamp().as_nanosecond();
+        let (before, after) = (turn + offset, turn + i128::from(change.offset().seconds()) * SECOND);
+        let begins = after.div_euclid(length) > (before - 1).div_euclid(length);
+        let begins_again = after.rem_euclid(length) == 0 && before - after >= length;
+        if begins || begins_again {
+            return Some(turn);
+        }
+        from = change.timestamp();
+    }
 }

@@ -5,6 +5,7 @@
 //! the algorithm must count as the model does, and its answers must agree with one another.
 
 mod bucket;
+mod calendar;
 mod fixed;
 mod in_flight;
 mod model;
