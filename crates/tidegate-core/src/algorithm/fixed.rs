@@ -25,6 +25,10 @@ pub enum Boundary {
     },
 }
 
+/// So many turns of a calendar are looked up one by one; those after them lie a window apart, give or take
+/// the hour by which clocks change. Only a debt of as many windows looks that far.
+const NEAR: u64 = 100;
+
 /// A fixed window.
 #[derive(Clone, Debug)]
 pub struct FixedWindow {
@@ -165,9 +169,12 @@ impl FixedWindow {
                 Boundary::Calendar { .. } => {
                     let mut passed = 0;
                     let mut close = self.next_boundary(self.closes);
-                    while self.debt / self.units >= passed && close <= now {
+                    while passed < NEAR && self.debt / self.units >= passed && close <= now {
                         close = self.next_boundary(close);
                         passed += 1;
+                    }
+                    if passed == NEAR && close <= now {
+                        passed += 1 + (now.0 - close.0) / self.window;
                     }
                     passed
                 }
@@ -206,10 +213,14 @@ impl FixedWindow {
             }
             Boundary::Calendar { .. } => {
                 let mut close = self.closes;
-                for _ in 1..windows.min(1_000) {
+                for _ in 1..windows.min(NEAR) {
                     close = self.next_boundary(close);
                 }
-                close
+                match self.window.saturating_mul(windows.saturating_sub(NEAR)) {
+                    0 => close,
+                    // The turn nearest to so many windows of the usual length.
+                    span => self.next_boundary(Nanos(close.0.saturating_add(span - self.window / 2))),
+                }
             }
         }
     }

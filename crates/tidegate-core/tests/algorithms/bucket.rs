@@ -113,7 +113,7 @@ fn bucket(units: u64, window: u64, capacity: u64, now: u64) -> Bucket {
 }
 
 proptest! {
-    #![proptest_config(cases(600))]
+    #![proptest_config(cases(300))]
 
     #[test]
     fn the_level_is_what_the_log_says(

@@ -5,9 +5,10 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use tidegate_core::Nanos;
-use tidegate_core::algorithm::{Boundary, FixedWindow};
+use tidegate_core::algorithm::{Boundary, FixedWindow, Meter};
 
-use crate::model::{cases, rate};
+use crate::fixed::FixedModel;
+use crate::model::{any_units, cases, follow, plans, rate};
 
 const SECOND: u64 = 1_000_000_000;
 const MINUTE: u64 = 60 * SECOND;
@@ -83,6 +84,62 @@ proptest! {
         let turn = origin + SignedDuration::from_nanos(window.earliest(1, 0).0 as i64);
         let watched = next_turn_by_watching_the_clock(&zone, length, origin);
         prop_assert_eq!(turn, watched, "{} after {}", name, origin);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(40))]
+
+    /// UTC has no such days: its windows are those of an anchor, with debts, refunds, years and all.
+    #[test]
+    fn the_calendar_of_utc_is_an_anchor(
+        units in any_units(),
+        length in select(vec![MINUTE, HOUR, DAY]),
+        origin in 0_u64..4_000_000_000,
+        plan in plans(30, false),
+    ) {
+        let meter = calendar("UTC", units, length, at("1970-01-01T00:00:00Z") + SignedDuration::from_secs(origin as i64));
+        let anchor = (length - origin * SECOND % length) % length;
+        follow(Meter::Fixed(meter), FixedModel::new(units, length, anchor), length, 0, &plan);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(40))]
+
+    /// Looked at in every window or only in the last, and told from the first.
+    #[test]
+    fn every_turn_pays_n_of_the_debt_also_when_clocks_change(
+        (name, near) in select(vec![
+            ("America/Los_Angeles", "2025-03-09T10:00:00Z"),
+            ("America/Los_Angeles", "2025-11-02T09:00:00Z"),
+            ("Australia/Lord_Howe", "2025-04-05T15:00:00Z"),
+            ("Australia/Lord_Howe", "2025-10-04T15:30:00Z"),
+            ("America/Sao_Paulo", "2018-11-04T03:00:00Z"),
+            ("Asia/Kathmandu", "2025-01-01T00:00:00Z"),
+        ]),
+        before in 0_u64..6 * HOUR,
+        units in 1_u64..50,
+        spent in 1_u64..500,
+    ) {
+        let zone = TimeZone::get(name).expect("a zone of the database");
+        let origin = at(near) - SignedDuration::from_nanos(before as i64);
+        let mut window = calendar(name, units, HOUR, origin);
+        window.take(spent, Nanos::ZERO);
+        let untouched = window.clone();
+        let mut turn = origin;
+        for passed in 1..12 {
+            turn = next_turn_by_watching_the_clock(&zone, HOUR, turn);
+            let now = Nanos(turn.duration_since(origin).as_nanos() as u64);
+            let owed = spent.saturating_sub(passed * units);
+            prop_assert_eq!((window.used(now), untouched.clone().used(now)), (owed, owed), "turn {}", passed);
+            if owed < units && spent.saturating_sub((passed - 1) * units) >= units {
+                prop_assert_eq!(untouched.earliest(units - owed, 0), now);
+            }
+            if owed == 0 {
+                prop_assert!(untouched.full_at() <= now);
+            }
+        }
     }
 }
 
@@ -187,4 +244,34 @@ fn a_day_that_a_country_skipped_is_skipped() {
         turns("Pacific/Apia", DAY, "2011-12-29T20:00:00Z", 2),
         ["12-31 00:00 +14:00", "01-01 00:00 +14:00"]
     );
+}
+
+/// The config's `10k/day@America/Los_Angeles`, as seen by calls: full again at the next local midnight.
+#[test]
+fn ten_thousand_a_day_are_back_at_midnight_in_los_angeles() {
+    let mut window = calendar("America/Los_Angeles", 10_000, DAY, at("2025-11-02T06:59:59Z"));
+    window.take(10_000, Nanos::ZERO);
+    assert_eq!(window.earliest(1, 0), Nanos(SECOND), "the last second of Saturday");
+    window.take(10_000, Nanos(SECOND));
+    assert_eq!(window.full_at(), Nanos(SECOND + 25 * HOUR), "Sunday has 25 hours");
+    window.refund(10_000, Nanos::ZERO, Nanos(2 * SECOND));
+    assert_eq!(window.room(0, Nanos(2 * SECOND)), 0, "Saturday's refund freed units of Sunday");
+    window.refund(1_000, Nanos(SECOND), Nanos(HOUR));
+    assert_eq!(window.room(0, Nanos(HOUR)), 1_000);
+    window.take(21_000, Nanos(HOUR));
+    // 20k are owed: Monday and Tuesday pay.
+    assert_eq!(window.earliest(1, 0), Nanos(SECOND + (25 + 48) * HOUR));
+    assert_eq!(window.room(0, Nanos(SECOND + (25 + 48) * HOUR)), 10_000);
+}
+
+/// Counting the minutes of years one by one would take seconds.
+#[test]
+fn a_debt_of_a_hundred_years_is_told_and_paid_at_once() {
+    let mut window = calendar("Europe/Berlin", 1, MINUTE, at("2025-01-01T00:00:00Z"));
+    let year = 365 * DAY;
+    window.take(1 + 100 * year / MINUTE, Nanos::ZERO);
+    for now in [0, DAY, year, 10 * year, 99 * year] {
+        assert_eq!(window.used(Nanos(now)), (100 * year - now) / MINUTE + 1);
+        assert_eq!(window.earliest(1, 0), Nanos(100 * year + MINUTE), "from {now} on");
+    }
 }

@@ -45,7 +45,7 @@ impl Model for Held {
 }
 
 proptest! {
-    #![proptest_config(cases(200))]
+    #![proptest_config(cases(100))]
 
     #[test]
     fn what_is_held_is_what_was_taken_and_not_released(

@@ -93,7 +93,7 @@ fn paced(units: u64, window: u64, burst: u64) -> SlidingWindow {
 }
 
 proptest! {
-    #![proptest_config(cases(400))]
+    #![proptest_config(cases(300))]
 
     #[test]
     fn it_counts_and_paces_as_the_log_says_whatever_happens(

@@ -1,8 +1,11 @@
 //! The sliding window that only counts: never more than N in any stretch of W, and at most W/256 late.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 use tidegate_core::Nanos;
 use tidegate_core::algorithm::{Meter, SlidingWindow};
+use tidegate_core::rate::Rate;
 
 use crate::model::{Model, any_start, any_units, any_window, cases, follow, plans, rate};
 
@@ -110,7 +113,7 @@ fn window(units: u64, window: u64) -> SlidingWindow {
 }
 
 proptest! {
-    #![proptest_config(cases(500))]
+    #![proptest_config(cases(250))]
 
     #[test]
     fn it_counts_what_the_log_says_whatever_happens(
@@ -189,6 +192,28 @@ fn five_a_second_are_back_after_a_second_and_a_grain() {
     window.take(2, Nanos(0), Nanos(0));
     assert_eq!(window.room(0, Nanos(SECOND)), 0);
     assert_eq!(window.room(0, Nanos(SECOND + SECOND / 256)), 5);
+}
+
+/// To some limiters a window of nothing means no limit at all.
+#[test]
+fn a_window_too_short_to_count_is_refused() {
+    for nanos in [0, 1, 999_999] {
+        assert!(Rate::new(5, Duration::from_nanos(nanos)).is_err(), "{nanos} ns");
+    }
+    let mut window = window(5, 1_000_000);
+    window.take(5, Nanos(0), Nanos(0));
+    assert_eq!(window.earliest(1, 0), Nanos(1_003_907));
+}
+
+/// Whoever evicts a limit that is not full again hands out a fresh allowance.
+#[test]
+fn it_is_not_full_again_before_its_last_unit_has_expired() {
+    let mut window = window(5, SECOND);
+    window.take(4, Nanos(0), Nanos(0));
+    window.take(1, Nanos(SECOND), Nanos(SECOND));
+    assert_eq!(window.full_at(), Nanos(2 * SECOND + SECOND / 256));
+    window.refund(1, Nanos(SECOND), Nanos(SECOND));
+    assert_eq!(window.full_at(), Nanos(SECOND + SECOND / 256));
 }
 
 /// A counter of the current and the last window admits up to twice N around the turn.

@@ -12,9 +12,11 @@ use tidegate_core::Nanos;
 use tidegate_core::algorithm::Meter;
 use tidegate_core::rate::Rate;
 
-/// So many random plans; what fails is printed and not written beside the sources.
+/// So many random plans, or `TIDEGATE_PLANS` times as many. What fails is printed and not written beside the
+/// sources.
 pub fn cases(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    let times = std::env::var("TIDEGATE_PLANS").map_or(1, |n| n.parse().expect("a number"));
+    ProptestConfig { cases: cases * times, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 pub fn rate(units: u64, window: u64) -> Rate {
