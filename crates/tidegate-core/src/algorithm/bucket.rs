@@ -82,7 +82,7 @@ impl Bucket {
     /// The largest cost that fits now.
     #[must_use]
     pub fn room(&self, withheld: u64, now: Nanos) -> u64 {
-        self.whole_units(self.level_at(now) - grains(withheld, self.window))
+        self.whole_units(self.level_at(now).saturating_sub(grains(withheld, self.window)))
     }
 
     /// How much may be taken now without moving a booking of `cost` at `at`.
@@ -90,7 +90,7 @@ impl Bucket {
     pub fn spare(&self, now: Nanos, cost: u64, withheld: u64, at: Nanos) -> u64 {
         let flow = i128::try_from(u128::from(at.0.saturating_sub(now.0)) * u128::from(self.units))
             .unwrap_or(i128::MAX);
-        self.whole_units(self.level_at(now).saturating_add(flow) - self.need(cost, withheld))
+        self.whole_units(self.level_at(now).saturating_add(flow).saturating_sub(self.need(cost, withheld)))
     }
 
     /// Spends `cost`, into debt if there is not enough. A time before the last one counts as the last one.
@@ -109,8 +109,7 @@ impl Bucket {
     /// Units missing from a full bucket, debt included, rounded up.
     #[must_use]
     pub fn used(&self, now: Nanos) -> u64 {
-        let missing = self.full - self.level_at(now);
-        u64::try_from(missing.unsigned_abs().div_ceil(u128::from(self.window))).unwrap_or(u64::MAX)
+        u64::try_from(self.missing(now).unsigned_abs().div_ceil(u128::from(self.window))).unwrap_or(u64::MAX)
     }
 
     /// When the bucket is full again.
@@ -128,11 +127,10 @@ impl Bucket {
 
     /// Changes rate and capacity, keeping what is spent.
     pub fn change(&mut self, rate: Rate, capacity: u64, now: Nanos) {
-        let missing = self.full - self.level_at(now);
         let fresh = Bucket::full(rate, capacity, now);
         // Over another window a unit has other grains: then what is spent is rounded up to whole units.
         let missing = match fresh.window == self.window {
-            true => missing,
+            true => self.missing(now),
             false => grains(self.used(now), fresh.window),
         };
         *self = Bucket { level: fresh.level.saturating_sub(missing), ..fresh };
@@ -151,8 +149,13 @@ impl Bucket {
         let elapsed = now.0.saturating_sub(self.last.0);
         // Below 2^127 since units ≤ 2^63, and what is missing is not negative.
         let flow = u128::from(elapsed) * u128::from(self.units);
-        let missing = (self.full - self.level) as u128;
+        let missing = self.full.saturating_sub(self.level) as u128;
         if flow >= missing { self.full } else { self.level + flow as i128 }
+    }
+
+    /// Grains to a full bucket. Like every sum with the level it saturates: a debt may be as large as it gets.
+    fn missing(&self, now: Nanos) -> i128 {
+        self.full.saturating_sub(self.level_at(now))
     }
 
     #[inline]

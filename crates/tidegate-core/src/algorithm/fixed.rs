@@ -4,8 +4,8 @@
 //! window and paid first; what is beyond N only because N was lowered is not. A calendar window turns its next boundary into a monotonic time when it opens, so
 //! a clock step inside the window moves nothing.
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan, Unit, Zoned, ZonedRound};
 
 use crate::algorithm::UNBOUNDED;
 use crate::rate::Rate;
@@ -24,6 +24,10 @@ pub enum Boundary {
         offset: i128,
     },
 }
+
+/// So many turns of a calendar are looked up one by one; those after them lie a window apart, give or take
+/// the hour by which clocks change. Only a debt of as many windows looks that far.
+const NEAR: u64 = 100;
 
 /// A fixed window.
 #[derive(Clone, Debug)]
@@ -131,9 +135,18 @@ impl FixedWindow {
     /// When `units` in all have been let through.
     pub fn flows_by(&mut self, units: u128, withheld: u64, now: Nanos) -> Nanos {
         self.advance(now);
-        let per_window = u128::from(self.units.saturating_sub(withheld).max(1));
+        let per_window = self.units.saturating_sub(withheld).max(1);
         let free = u128::from(self.units.saturating_sub(withheld).saturating_sub(self.used));
-        let later = (units + u128::from(self.debt)).saturating_sub(free).div_ceil(per_window);
+        let later = match units.saturating_sub(free) {
+            0 => 0,
+            rest => {
+                // Debt is paid by N a window: first by windows that it leaves no room in, then in part.
+                let paying = self.debt.checked_sub(per_window).map_or(0, |over| over / self.units + 1);
+                let owed = self.debt.saturating_sub(paying.saturating_mul(self.units));
+                let windows = rest.saturating_add(owed.into()).div_ceil(per_window.into());
+                windows.saturating_add(paying.into())
+            }
+        };
         self.boundary_after(u64::try_from(later).unwrap_or(u64::MAX)).max(now)
     }
 
@@ -156,9 +169,12 @@ impl FixedWindow {
                 Boundary::Calendar { .. } => {
                     let mut passed = 0;
                     let mut close = self.next_boundary(self.closes);
-                    while self.debt / self.units >= passed && close <= now {
+                    while passed < NEAR && self.debt / self.units >= passed && close <= now {
                         close = self.next_boundary(close);
                         passed += 1;
+                    }
+                    if passed == NEAR && close <= now {
+                        passed += 1 + (now.0 - close.0) / self.window;
                     }
                     passed
                 }
@@ -197,45 +213,54 @@ impl FixedWindow {
             }
             Boundary::Calendar { .. } => {
                 let mut close = self.closes;
-                for _ in 1..windows.min(1_000) {
+                for _ in 1..windows.min(NEAR) {
                     close = self.next_boundary(close);
                 }
-                close
+                match self.window.saturating_mul(windows.saturating_sub(NEAR)) {
+                    0 => close,
+                    // The turn nearest to so many windows of the usual length.
+                    span => self.next_boundary(Nanos(close.0.saturating_add(span - self.window / 2))),
+                }
             }
         }
     }
 
-    /// The first turn of the calendar after `t`; at least one second on, whatever the zone does.
+    /// The first turn of the calendar after `t`, or a window on where the calendar ends.
     fn next_boundary(&self, t: Nanos) -> Nanos {
         let Boundary::Calendar { zone, offset } = &*self.boundary else {
             return Nanos(t.0.saturating_add(self.window));
         };
         let wall = i128::from(t.0) + offset;
         calendar_turn(wall, zone, self.window)
-            .map(|next| next - offset)
-            .and_then(|next| u64::try_from(next).ok())
-            .filter(|next| *next > t.0)
+            .and_then(|next| u64::try_from(next - offset).ok())
             .map_or(Nanos(t.0.saturating_add(self.window)), Nanos)
     }
 }
 
 /// The Unix time of the first turn after `wall`: of the day, the hour or the minute, by the window's length.
+///
+/// Local time is cut into stretches of that length. One begins when the clock reaches it, or when the clocks
+/// are put forward into it. Clocks that are put back begin one again only if it was over: an hour that
+/// comes twice is two, but a day whose midnight comes twice is one.
 fn calendar_turn(wall: i128, zone: &TimeZone, window: u64) -> Option<i128> {
-    const HOUR: u64 = 3_600_000_000_000;
-    let here: Zoned = Timestamp::from_nanosecond(wall).ok()?.to_zoned(zone.clone());
-    let next = if window >= 24 * HOUR {
-        let days = i64::try_from(window / (24 * HOUR)).ok()?;
-        here.start_of_day().ok()?.checked_add(days.days()).ok()?.start_of_day().ok()?
-    } else {
-        let (unit, step) = if window >= HOUR {
-            (Unit::Hour, window / HOUR)
-        } else {
-            (Unit::Minute, window / 60_000_000_000)
+    const SECOND: i128 = 1_000_000_000;
+    let length = i128::from(window);
+    let mut from = Timestamp::from_nanosecond(wall).ok()?;
+    loop {
+        let offset = i128::from(zone.to_offset(from).seconds()) * SECOND;
+        let local = from.as_nanosecond() + offset;
+        let next = from.as_nanosecond() + length - local.rem_euclid(length);
+        let Some(change) = zone.following(from).next().filter(|it| it.timestamp().as_nanosecond() <= next)
+        else {
+            return Some(next);
         };
-        let floor = ZonedRound::new().smallest(unit).mode(jiff::RoundMode::Trunc);
-        let floor = here.round(floor).ok()?;
-        let step = i64::try_from(step.max(1)).ok()?;
-        floor.checked_add(if unit == Unit::Hour { step.hours() } else { step.minutes() }).ok()?
-    };
-    Some(next.timestamp().as_nanosecond())
+        let turn = change.timestamp().as_nanosecond();
+        let (before, after) = (turn + offset, turn + i128::from(change.offset().seconds()) * SECOND);
+        let begins = after.div_euclid(length) > (before - 1).div_euclid(length);
+        let begins_again = after.rem_euclid(length) == 0 && before - after >= length;
+        if begins || begins_again {
+            return Some(turn);
+        }
+        from = change.timestamp();
+    }
 }

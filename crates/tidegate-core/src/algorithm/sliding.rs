@@ -131,8 +131,7 @@ impl SlidingWindow {
         let counted = if at.0 >= lands.saturating_add(self.window) {
             UNBOUNDED
         } else {
-            let still = self.used.saturating_sub(self.expired_by(at));
-            self.units.saturating_sub(withheld).saturating_sub(cost).saturating_sub(still)
+            self.units.saturating_sub(withheld).saturating_sub(cost).saturating_sub(self.used_at(at))
         };
         let paced = self.pacer.as_ref().map_or(UNBOUNDED, |p| p.spare(now, cost.min(p.capacity()), 0, at));
         counted.min(paced)
@@ -158,7 +157,7 @@ impl SlidingWindow {
     /// Gives back what was taken at `taken`, if its slot still counts. The pacer gets back what it can hold.
     pub fn refund(&mut self, units: u64, taken: Nanos, now: Nanos) {
         self.advance(now);
-        let returned = if taken.0 >= self.slot_end.saturating_sub(self.grain()) {
+        let returned = if taken.0 >= self.current_slot() * self.grain() {
             let back = units.min(self.current);
             self.current -= back;
             back
@@ -186,7 +185,7 @@ impl SlidingWindow {
                 },
             }
         };
-        self.used = self.used.saturating_sub(returned);
+        self.uncount(returned);
         if let Some(pacer) = &mut self.pacer {
             pacer.refund(returned, now);
         }
@@ -205,15 +204,23 @@ impl SlidingWindow {
         self.drops_to(0).max(paced)
     }
 
-    /// When `units` in all have been let through: whole windows, then the rest as the spent ones expire.
+    /// When `units` in all have been let through: the rest of a window as the spent ones expire, and the same
+    /// again for every whole window, as what went then expires in turn.
     pub fn flows_by(&mut self, units: u128, withheld: u64, now: Nanos) -> Nanos {
         self.advance(now);
         let per_window = u128::from(self.units.saturating_sub(withheld).max(1));
         let windows = units.saturating_sub(1) / per_window;
         let rest = u64::try_from(units - windows * per_window).unwrap_or(u64::MAX);
         let counted = self.drops_to(self.units.saturating_sub(withheld).saturating_sub(rest)).max(now);
-        let span = u64::try_from(windows.saturating_mul(u128::from(self.window))).unwrap_or(u64::MAX);
-        let counted = Nanos(counted.0.saturating_add(span));
+        let counted = match windows {
+            0 => counted,
+            _ => {
+                // From one expiry, W after a slot's end, to that of what goes then: as many whole slots.
+                let period = (self.window / self.grain() + 1) * self.grain();
+                let span = u64::try_from((windows - 1).saturating_mul(period.into())).unwrap_or(u64::MAX);
+                Nanos(self.end_of(counted).saturating_add(self.window).saturating_add(span))
+            }
+        };
         let paced = self.pacer.as_ref().map_or(now, |pacer| pacer.flows_by(units, 0, now));
         counted.max(paced)
     }
@@ -240,7 +247,7 @@ impl SlidingWindow {
     }
 
     fn current_slot(&self) -> u64 {
-        (self.slot_end / self.grain()).saturating_sub(1)
+        self.slot_end.saturating_sub(1) / self.grain()
     }
 
     /// When what was taken in `slot` counts no longer.
@@ -248,25 +255,46 @@ impl SlidingWindow {
         Nanos((slot + 1).saturating_mul(self.grain()).saturating_add(self.window))
     }
 
-    /// The first time at which at most `allowed` units count.
+    /// The first time at which at most `allowed` units count: when the newest goes that is too much with all
+    /// after it.
     fn drops_to(&self, allowed: u64) -> Nanos {
-        let mut left = self.used;
-        if left <= allowed {
+        if self.used <= allowed {
             return Nanos::ZERO;
         }
-        for (slot, units) in self.entries() {
-            left = left.saturating_sub(units);
-            if left <= allowed {
+        if self.used < u64::MAX {
+            // Few have to go as a rule: from the oldest.
+            let mut left = self.used;
+            for (slot, units) in self.entries() {
+                left = left.saturating_sub(units);
+                if left <= allowed {
+                    return self.expiry(slot);
+                }
+            }
+        }
+        // A debt beyond 64 bits: sums from the newest may saturate without harm.
+        let mut kept: u64 = 0;
+        for (slot, units) in self.entries().rev() {
+            kept = kept.saturating_add(units);
+            if kept > allowed {
                 return self.expiry(slot);
             }
         }
-        Nanos::NEVER
+        Nanos::ZERO
     }
 
-    fn expired_by(&self, t: Nanos) -> u64 {
-        self.entries()
-            .take_while(|(slot, _)| self.expiry(*slot) <= t)
-            .fold(0, |sum, (_, units)| sum.saturating_add(units))
+    /// Units of those that count now which still count at `t`.
+    fn used_at(&self, t: Nanos) -> u64 {
+        let kept = self.entries().rev().take_while(|(slot, _)| self.expiry(*slot) > t);
+        kept.fold(0, |sum, (_, units)| sum.saturating_add(units))
+    }
+
+    /// Counts `units` less, after their entry has been taken away or made smaller.
+    fn uncount(&mut self, units: u64) {
+        self.used = match self.used {
+            // More than 64 bits hold: how much more only the entries know.
+            u64::MAX => self.entries().fold(0, |sum, (_, units)| sum.saturating_add(units)),
+            used => used.saturating_sub(units),
+        };
     }
 
     fn front(&self) -> Option<(u64, u64)> {
@@ -277,7 +305,7 @@ impl SlidingWindow {
     }
 
     /// What counts, by slot, the current one last.
-    fn entries(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    fn entries(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
         let (small, large) = match &self.slots {
             Slots::Small(ring) => (Some(ring), None),
             Slots::Large(ring) => (None, Some(ring)),
@@ -299,16 +327,15 @@ impl SlidingWindow {
     #[cold]
     fn forget(&mut self, now: Nanos) {
         while let Some((_, units)) = self.front().filter(|(slot, _)| self.expiry(*slot) <= now) {
-            debug_assert!(units <= self.used || self.used == u64::MAX);
-            self.used = self.used.saturating_sub(units);
             match &mut self.slots {
                 Slots::Small(ring) => drop(ring.pop_front()),
                 Slots::Large(ring) => drop(ring.pop_front()),
             }
+            self.uncount(units);
         }
         if self.slot_end.saturating_add(self.window) <= now.0 {
-            self.used = self.used.saturating_sub(self.current);
-            self.current = 0;
+            let units = std::mem::take(&mut self.current);
+            self.uncount(units);
         }
         let oldest = self.entries().next();
         self.next_expiry = oldest.map_or(u64::MAX, |(slot, _)| self.expiry(slot).0);
