@@ -450,3 +450,23 @@ fn a_paced_limit_loses_nothing_to_late_timers() {
     let took = world.now.0 as f64 / 1e6;
     assert!(took <= 499.0 + 3.5, "{took}");
 }
+
+#[test]
+fn a_loop_that_calls_under_two_loop_types_is_shed_and_forecast_all_the_same() {
+    let types = "[loop_types.heavy]\nweight = 4\n[loop_types.light]\nweight = 1\n";
+    let config = BUCKET.replace("1000000", "4");
+    let mut world = drained(&format!("{config}\n{types}"));
+    let call = |kind: &str| Call::to("api").loop_id("both").loop_type(kind);
+    let mut calls = Vec::new();
+    for kind in ["light", "heavy", "light", "heavy"] {
+        calls.push(world.call(call(kind)));
+    }
+    let shed = world.call(call("heavy"));
+    assert_eq!(world.refused[&shed].reason, Reason::QueueFull);
+    for call in [calls[0], calls[2], calls[1], calls[3]] {
+        world.withdraw(call);
+    }
+    let alone = world.calls(2, &call("light"));
+    let place = world.engine.place(world.ticket(alone[1]), world.now).expect("waits");
+    assert_eq!(place.expected, Some(Duration::from_millis(20)));
+}

@@ -28,7 +28,8 @@ impl Engine {
         let flow = held.flows.entry(loop_).or_default();
         if flow.lanes.is_empty() {
             flow.finish = flow.finish.max(vtime);
-            held.weights += weight(inverse);
+            flow.weight = weight(inverse);
+            held.weights += flow.weight;
             held.active += 1;
         }
         flow.lanes.push(lane);
@@ -51,7 +52,7 @@ impl Engine {
 
     /// Takes a lane out of the queue it stands in.
     pub(super) fn unbind(&mut self, lane: u32) {
-        let Lane { ref route, loop_, class, skeleton, bound, slot, .. } = self.lanes[lane as usize];
+        let Lane { ref route, loop_, class, bound, slot, .. } = self.lanes[lane as usize];
         if bound == NIL {
             return;
         }
@@ -59,7 +60,6 @@ impl Engine {
         let demand = self.lanes[lane as usize].demand[slot as usize];
         self.leave(lane);
         self.lanes[lane as usize].bound = NIL;
-        let inverse = self.skeletons[skeleton as usize].inverse;
         let contention = self.contention(bound);
         contention.bound -= 1;
         let was_first = contention.first == lane;
@@ -71,7 +71,7 @@ impl Engine {
             if let Some(flow) = held.flows.get_mut(&loop_) {
                 flow.lanes.retain(|known| *known != lane);
                 if flow.lanes.is_empty() {
-                    held.weights -= weight(inverse);
+                    held.weights -= flow.weight;
                     held.active -= 1;
                     held.forget_idle();
                 }
