@@ -470,3 +470,22 @@ fn a_loop_that_calls_under_two_loop_types_is_shed_and_forecast_all_the_same() {
     let place = world.engine.place(world.ticket(alone[1]), world.now).expect("waits");
     assert_eq!(place.expected, Some(Duration::from_millis(20)));
 }
+
+#[test]
+fn a_debt_counts_for_the_fair_share_also_where_estimates_are_kept() {
+    let mut world = World::new(
+        "[services.api]\nsettle = \"keep\"\ntokens = { limit = \"100/s\", algorithm = \"token-bucket\", burst = 100 }\n",
+    );
+    let cheat = Call::to("api").loop_id("cheat").tokens(10);
+    let honest = Call::to("api").loop_id("honest").tokens(10);
+    world.call(Call::to("api").tokens(90));
+    let first = world.call(cheat.clone());
+    let cheats = world.calls(10, &cheat);
+    let honests = world.calls(10, &honest);
+    let grant = world.held.remove(&first).expect("went");
+    world.engine.finish(grant, Some(&Cost::nothing().with(Dimension::Tokens, 60)), world.now);
+    world.collect();
+    world.run_to(1_000.0);
+    let went = |calls: &[usize]| calls.iter().filter(|call| world.went_at(**call).is_some()).count();
+    assert_eq!((went(&cheats), went(&honests)), (0, 5), "50 units ahead");
+}

@@ -23,11 +23,9 @@ impl Engine {
             } else {
                 return;
             }
-            if cost < reserved || !keep {
-                let change = i128::from(cost) - i128::from(reserved);
-                let lane = (grant.loop_, grant.skeleton, grant.class as u8);
-                engine.charge_flow(limit, lane, change, false);
-            }
+            let change = i128::from(cost) - i128::from(reserved);
+            let lane = (grant.loop_, grant.skeleton, grant.class as u8);
+            engine.charge_flow(limit, lane, change, false);
         });
     }
 
