@@ -101,7 +101,7 @@ impl Engine {
         self.pump(now);
         // It may have gone at once, as the first of its limit or by backfill.
         if let Some(place) = self.verdicts.iter().rposition(|(known, _)| *known == ticket) {
-            return match self.verdicts.swap_remove(place).1 {
+            return match self.verdicts.remove(place).1 {
                 Verdict::Granted(grant) => Ok(Admission::Granted(grant)),
                 Verdict::Refused(refusal) => Err(refusal),
             };
@@ -381,7 +381,7 @@ impl Engine {
             return Ok(());
         }
         match self.verdicts.iter().rposition(|(known, _)| *known == ticket) {
-            Some(place) => match self.verdicts.swap_remove(place).1 {
+            Some(place) => match self.verdicts.remove(place).1 {
                 Verdict::Refused(refusal) => Err(refusal),
                 Verdict::Granted(_) => Ok(()),
             },
