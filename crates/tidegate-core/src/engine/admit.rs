@@ -213,6 +213,8 @@ impl Engine {
         let route = self.route_of(skeleton, loop_);
         let grant = self.spend(skeleton, loop_, class, units, &route, now, now);
         for &(limit, slot) in &route {
+            // Else a stream of urgent calls that fit as they come would starve an old one for ever.
+            self.earn_credit(limit, skeleton, units[slot as usize]);
             let units = i128::from(units[slot as usize]);
             self.charge_flow(limit, (loop_, skeleton, class as u8), units, false);
         }

@@ -2,7 +2,8 @@
 //!
 //! Between base priorities the higher one is first, unless the lower one's first call has waited so long
 //! that its level (base plus one for every `aging` waited) is above the other's; and such passing by age
-//! alone is paid from a credit that grows by `aging_share` of what others are granted here. Inside a base
+//! alone is paid from a credit that grows by `aging_share` of what others are granted here, in turn or at
+//! once as they come. Inside a base
 //! priority age plays no part: there it is start tag, then arrival.
 
 use super::contention::{Class, Contention, LaneKey};
@@ -166,7 +167,7 @@ impl Engine {
     }
 
     fn has_credit(&self, limit: u32, lane: u32) -> bool {
-        let (cap, _) = self.credit_rule(limit, lane);
+        let (cap, _) = self.credit_rule(limit, self.lanes[lane as usize].skeleton);
         let cost = self.head_cost(lane, limit);
         let credit = self.limits[limit as usize].contention.as_ref().map_or(0, |held| held.credit);
         credit >= i128::from(cost.min(cap)) * MILLION
@@ -174,9 +175,9 @@ impl Engine {
 
     /// The most credit that is saved up at a limit, in units, and the share that each grant adds, in
     /// millionths.
-    pub(super) fn credit_rule(&self, limit: u32, lane: u32) -> (u64, i128) {
-        let skeleton = &self.skeletons[self.lanes[lane as usize].skeleton as usize];
-        let share = self.services[skeleton.service as usize].aging_share;
+    pub(super) fn credit_rule(&self, limit: u32, skeleton: u32) -> (u64, i128) {
+        let service = self.skeletons[skeleton as usize].service;
+        let share = self.services[service as usize].aging_share;
         let whole = self.specs[self.limits[limit as usize].spec as usize].definition.whole();
         let cap = (whole as u128 * share as u128 / MILLION as u128) as u64;
         (cap.max(1), share)

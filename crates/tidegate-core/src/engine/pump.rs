@@ -222,17 +222,26 @@ impl Engine {
 
     /// Books what went past a higher priority by age, and what that earns the others.
     fn keep_credit(&mut self, lane: u32, bound: u32, route: &[Use], units: &Units) {
-        let class = self.lanes[lane as usize].class as usize;
+        let Lane { class, skeleton, .. } = self.lanes[lane as usize];
         for &(limit, slot) in route {
-            let (cap, share) = self.credit_rule(limit, lane);
-            let cost = i128::from(units[slot as usize]);
+            let cost = units[slot as usize];
             let Some(contention) = self.limits[limit as usize].contention.as_mut() else { continue };
-            let higher = contention.classes[class + 1..].iter().flatten().any(|class| class.active > 0);
-            if limit == bound && higher {
-                contention.credit -= cost * MILLION;
-            } else if contention.bound > 0 {
-                contention.credit = (contention.credit + cost * share).min(i128::from(cap) * MILLION);
+            let above = &contention.classes[class as usize + 1..];
+            if limit == bound && above.iter().flatten().any(|class| class.active > 0) {
+                contention.credit -= i128::from(cost) * MILLION;
+            } else {
+                self.earn_credit(limit, skeleton, cost);
             }
+        }
+    }
+
+    /// What is granted at a limit earns those who wait there the right to pass by age.
+    pub(super) fn earn_credit(&mut self, limit: u32, skeleton: u32, cost: u64) {
+        let (cap, share) = self.credit_rule(limit, skeleton);
+        let Some(contention) = self.limits[limit as usize].contention.as_mut() else { return };
+        if contention.bound > 0 {
+            let earned = contention.credit + i128::from(cost) * share;
+            contention.credit = earned.min(i128::from(cap) * MILLION);
         }
     }
 
