@@ -85,6 +85,9 @@ impl Engine {
         if !self.limits[bound as usize].meter.is_in_flight() {
             for (other, _) in route.iter().filter(|(other, _)| *other != bound) {
                 if let Some(through) = self.limits[*other as usize].contention.as_mut() {
+                    // Whoever else is bound there watches again when that limit is looked at, which it is
+                    // now. A watch that outlived its lane would keep an idle loop from being forgotten.
+                    through.watchers.retain(|watcher| *watcher != bound);
                     if let Some(count) = through.through.get_mut(&bound) {
                         *count -= 1;
                         if *count == 0 {
