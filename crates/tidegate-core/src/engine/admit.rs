@@ -56,6 +56,8 @@ impl Engine {
         match obstacle {
             None => Ok(self.go(&arrival, now)),
             Some(held) => {
+                let route = self.route_of(arrival.skeleton, arrival.loop_);
+                self.want_loans(&route, &arrival.units, now);
                 self.services[self.skeletons[arrival.skeleton as usize].service as usize].counts.refused += 1;
                 Err(self.no_room(Reason::Timeout, held, &arrival, now))
             }

@@ -100,10 +100,11 @@ impl Engine {
     fn backfill(&mut self, limit: u32, first: u32, booked: Nanos, now: Nanos) -> Option<Candidate> {
         let cost = self.head_cost(first, limit);
         let withheld = self.withheld(limit, first, now);
+        let lent = self.lent_spare(limit, cost, now);
         let held = &mut self.limits[limit as usize];
         let spare = match booked.is_never() {
-            true => u64::MAX,
-            false => held.meter.spare(now, cost, withheld, booked.max(now)),
+            true => lent,
+            false => held.meter.spare(now, cost, withheld, booked.max(now)).min(lent),
         };
         let room = held.room(0, now);
         for class in Priority::ALL.into_iter().rev() {
