@@ -14,6 +14,9 @@ use crate::time::Nanos;
 /// An unanswered question is asked again after this long.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
+/// Wholly spent loans that are remembered, for what may come back to them.
+const REMEMBERED: usize = 8;
+
 /// What a lender gives: `units` that may be spent from `from` until just before `until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loan {
@@ -25,26 +28,44 @@ pub struct Loan {
     pub until: Nanos,
 }
 
+/// A loan, and how much of it has been spent.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    units: u64,
+    spent: u64,
+    from: Nanos,
+    until: Nanos,
+}
+
+impl Held {
+    fn usable(&self, now: Nanos) -> bool {
+        self.from <= now && now < self.until
+    }
+}
+
 /// What is left of the loans of one limit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Allotment {
-    /// At most two at a time: the one being spent, and the next. A third replaces nothing: it is merged.
-    loans: Vec<Loan>,
+    /// The one that ends first is spent first. Spent ones stay for a while: something may come back.
+    loans: Vec<Held>,
     /// How many units a whole loan has; it is topped up when half is left.
     size: u64,
     asked: Option<Nanos>,
     not_before: Nanos,
     /// Spent since the last question, for the lender's books.
     spent: u64,
+    /// What was taken before this may have come from a loan that is gone: it cannot come back.
+    known_since: Nanos,
 }
 
 impl Allotment {
-    pub fn new(size: u64) -> Allotment {
-        Allotment { size: size.max(1), ..Allotment::default() }
+    pub fn new(size: u64, now: Nanos) -> Allotment {
+        Allotment { size: size.max(1), known_since: now, ..Allotment::default() }
     }
 
     pub fn room(&self, now: Nanos) -> u64 {
-        self.usable(now).fold(0, |sum, loan| sum.saturating_add(loan.units))
+        let usable = self.loans.iter().filter(|loan| loan.usable(now));
+        usable.fold(0, |sum, loan| sum.saturating_add(loan.units))
     }
 
     /// When lent units suffice for `cost`: now, at the start of a loan that lies ahead, or never.
@@ -56,30 +77,63 @@ impl Allotment {
         starts.filter(|start| self.room(*start) >= cost).min().unwrap_or(Nanos::NEVER)
     }
 
+    /// How much may be spent now without moving a call of `cost` that waits for the lender; no bound if there
+    /// is enough for it already, since what is spent then is lent anew.
+    pub fn spare(&self, cost: u64, now: Nanos) -> u64 {
+        let at = self.earliest(cost, now);
+        if at <= now {
+            return u64::MAX;
+        }
+        if at.is_never() {
+            // It comes in parts, and they are kept until there are enough.
+            return 0;
+        }
+        let over = self.loans.iter().filter(|loan| loan.usable(now) && loan.until <= at);
+        let over = over.fold(0_u64, |sum, loan| sum.saturating_add(loan.units));
+        over.saturating_add(self.room(at) - cost)
+    }
+
     pub fn spend(&mut self, units: u64, now: Nanos) {
         self.spent = self.spent.saturating_add(units);
         let mut left = units;
-        for loan in self.loans.iter_mut().filter(|loan| loan.from <= now && now < loan.until) {
+        for loan in self.loans.iter_mut().filter(|loan| loan.usable(now)) {
             let part = left.min(loan.units);
             loan.units -= part;
+            loan.spent += part;
             left -= part;
         }
-        self.loans.retain(|loan| loan.units > 0 && now < loan.until);
+        self.forget(now);
     }
 
-    /// Gives back what was never used, if a loan to put it into is still there.
-    pub fn give_back(&mut self, units: u64, now: Nanos) {
+    /// Gives back what was taken at `taken` and never used, to the loans it may have come from. Those that
+    /// end first come first: what returns there could as well have been spent from the others, which last
+    /// longer. If one of the loans of that time is gone, nothing returns, for it may have been that one.
+    pub fn give_back(&mut self, units: u64, taken: Nanos, now: Nanos) {
         self.spent = self.spent.saturating_sub(units);
-        if let Some(loan) = self.loans.iter_mut().find(|loan| loan.from <= now && now < loan.until) {
-            loan.units = loan.units.saturating_add(units);
+        self.forget(now);
+        if taken < self.known_since {
+            return;
+        }
+        let mut left = units;
+        for loan in self.loans.iter_mut().filter(|loan| loan.usable(taken) && loan.usable(now)) {
+            let part = left.min(loan.spent);
+            loan.units += part;
+            loan.spent -= part;
+            left -= part;
         }
     }
 
     pub fn lend(&mut self, loan: Loan, now: Nanos) {
         self.asked = None;
-        self.loans.retain(|old| old.units > 0 && now < old.until);
-        if loan.units > 0 && now < loan.until {
-            self.loans.push(loan);
+        self.forget(now);
+        let Loan { units, from, until } = loan;
+        if units == 0 || from > now || now >= until {
+            // It brings nothing now. Asking at once again would be the same question.
+            self.not_before = self.not_before.max(now.after(ASK_AGAIN));
+        }
+        if units > 0 && now < until {
+            let place = self.loans.partition_point(|held| held.until <= until);
+            self.loans.insert(place, Held { units, spent: 0, from, until });
         }
     }
 
@@ -92,21 +146,33 @@ impl Allotment {
     pub fn ask(&mut self, need: u64, now: Nanos) -> Option<(u64, u64)> {
         let left = self.loans.iter().filter(|loan| now < loan.until).map(|loan| loan.units);
         let left = left.fold(0_u64, u64::saturating_add);
-        let wanted = self.size.max(need);
-        let enough = left >= need && left > self.size / 2;
-        if enough || now < self.not_before || self.asked.is_some_and(|at| now < at.after(ASK_AGAIN)) {
+        // Loans that are never usable together do not add up.
+        let lacks = if self.earliest(need, now).is_never() { need - self.room(now) } else { 0 };
+        let enough = lacks == 0 && left > self.size / 2;
+        if enough || now < self.ask_at() {
             return None;
         }
         self.asked = Some(now);
-        Some((wanted - left.min(wanted), std::mem::take(&mut self.spent)))
+        Some((lacks.max(self.size.saturating_sub(left)), std::mem::take(&mut self.spent)))
     }
 
     /// When `ask` should be tried again, while something waits.
     pub fn ask_at(&self) -> Nanos {
-        self.asked.map_or(self.not_before, |at| at.after(ASK_AGAIN))
+        self.asked.map_or(Nanos::ZERO, |at| at.after(ASK_AGAIN)).max(self.not_before)
     }
 
-    fn usable(&self, now: Nanos) -> impl Iterator<Item = &Loan> {
-        self.loans.iter().filter(move |loan| loan.from <= now && now < loan.until)
+    /// Drops loans that are over, and of the wholly spent ones all but the last few.
+    fn forget(&mut self, now: Nanos) {
+        let mut empty = self.loans.iter().filter(|loan| loan.units == 0).count();
+        let known_since = &mut self.known_since;
+        self.loans.retain(|loan| {
+            let over = now >= loan.until;
+            let full = loan.units == 0 && empty > REMEMBERED;
+            empty -= usize::from(full);
+            if (over || full) && loan.spent > 0 {
+                *known_since = (*known_since).max(loan.until.min(Nanos(now.0.saturating_add(1))));
+            }
+            !over && !full
+        });
     }
 }

@@ -75,6 +75,15 @@ impl Definition {
         self.reserve
     }
 
+    /// What it counts; calls in flight are no dimension.
+    pub fn dimension(&self) -> Option<Dimension> {
+        match &self.counts {
+            Counts::Rate { dimension, .. } => Some(dimension.clone()),
+            Counts::ByteBudget(_) => Some(Dimension::Bytes),
+            Counts::Concurrency(_) => None,
+        }
+    }
+
     /// What follows the level in the limit's name.
     pub fn suffix(&self) -> String {
         match &self.counts {
@@ -123,22 +132,29 @@ impl Definition {
             (
                 Counts::Rate { rate, algorithm: Algorithm::SlidingWindow, burst, .. },
                 Meter::Sliding(window),
-            ) => {
+            ) if old.spans(rate) => {
                 window.change(*rate, *burst, now);
             }
             (
                 Counts::Rate { rate, algorithm: Algorithm::FixedWindow, calendar, .. },
                 Meter::Fixed(window),
-            ) if matches!(&old.counts, Counts::Rate { calendar: before, .. } if before == calendar) => {
+            ) if old.spans(rate)
+                && matches!(&old.counts, Counts::Rate { calendar: before, .. } if before == calendar) =>
+            {
                 window.change(rate.units(), now);
             }
-            // Another algorithm: what was spent counts as spent now.
+            // Another algorithm or window: what was spent counts as spent now.
             (_, meter) => {
                 let used = meter.used(now);
                 *meter = self.meter(now, unix_offset);
                 meter.charge(used, now);
             }
         }
+    }
+
+    /// Whether this counts in the same window as `rate`.
+    fn spans(&self, rate: &Rate) -> bool {
+        matches!(&self.counts, Counts::Rate { rate: own, .. } if own.window() == rate.window())
     }
 
     /// Units that a call of each priority must leave alone.

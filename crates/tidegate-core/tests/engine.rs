@@ -487,3 +487,42 @@ fn what_cannot_be_is_refused_by_the_name_of_its_field_and_changes_nothing() {
     world.run_to(100.0);
     assert_eq!(world.went_at(waits), Some(100.0), "the old config is in force as a whole");
 }
+
+#[test]
+fn a_loop_that_calls_under_two_loop_types_is_shed_and_forecast_all_the_same() {
+    let types = "[loop_types.heavy]\nweight = 4\n[loop_types.light]\nweight = 1\n";
+    let config = BUCKET.replace("1000000", "4");
+    let mut world = drained(&format!("{config}\n{types}"));
+    let call = |kind: &str| Call::to("api").loop_id("both").loop_type(kind);
+    let mut calls = Vec::new();
+    for kind in ["light", "heavy", "light", "heavy"] {
+        calls.push(world.call(call(kind)));
+    }
+    let shed = world.call(call("heavy"));
+    assert_eq!(world.refused[&shed].reason, Reason::QueueFull);
+    for call in [calls[0], calls[2], calls[1], calls[3]] {
+        world.withdraw(call);
+    }
+    let alone = world.calls(2, &call("light"));
+    let place = world.engine.place(world.ticket(alone[1]), world.now).expect("waits");
+    assert_eq!(place.expected, Some(Duration::from_millis(20)));
+}
+
+#[test]
+fn a_debt_counts_for_the_fair_share_also_where_estimates_are_kept() {
+    let mut world = World::new(
+        "[services.api]\nsettle = \"keep\"\ntokens = { limit = \"100/s\", algorithm = \"token-bucket\", burst = 100 }\n",
+    );
+    let cheat = Call::to("api").loop_id("cheat").tokens(10);
+    let honest = Call::to("api").loop_id("honest").tokens(10);
+    world.call(Call::to("api").tokens(90));
+    let first = world.call(cheat.clone());
+    let cheats = world.calls(10, &cheat);
+    let honests = world.calls(10, &honest);
+    let grant = world.held.remove(&first).expect("went");
+    world.engine.finish(grant, Some(&Cost::nothing().with(Dimension::Tokens, 60)), world.now);
+    world.collect();
+    world.run_to(1_000.0);
+    let went = |calls: &[usize]| calls.iter().filter(|call| world.went_at(**call).is_some()).count();
+    assert_eq!((went(&cheats), went(&honests)), (0, 5), "50 units ahead");
+}

@@ -57,6 +57,8 @@ impl Engine {
         match obstacle {
             None => Ok(self.go(&arrival, now)),
             Some(held) => {
+                let route = self.route_of(arrival.skeleton, arrival.loop_);
+                self.want_loans(&route, &arrival.units, now);
                 self.services[self.skeletons[arrival.skeleton as usize].service as usize].counts.refused += 1;
                 Err(self.no_room(Reason::Timeout, held, &arrival, now))
             }
@@ -102,7 +104,7 @@ impl Engine {
         self.pump(now);
         // It may have gone at once, as the first of its limit or by backfill.
         if let Some(place) = self.verdicts.iter().rposition(|(known, _)| *known == ticket) {
-            return match self.verdicts.swap_remove(place).1 {
+            return match self.verdicts.remove(place).1 {
                 Verdict::Granted(grant) => Ok(Admission::Granted(grant)),
                 Verdict::Refused(refusal) => Err(refusal),
             };
@@ -213,6 +215,8 @@ impl Engine {
         let route = self.route_of(skeleton, loop_);
         let grant = self.spend(skeleton, loop_, class, units, &route, now, now);
         for &(limit, slot) in &route {
+            // Else a stream of urgent calls that fit as they come would starve an old one for ever.
+            self.earn_credit(limit, skeleton, units[slot as usize]);
             let units = i128::from(units[slot as usize]);
             self.charge_flow(limit, (loop_, skeleton, class as u8), units, false);
         }
@@ -381,7 +385,7 @@ impl Engine {
             return Ok(());
         }
         match self.verdicts.iter().rposition(|(known, _)| *known == ticket) {
-            Some(place) => match self.verdicts.swap_remove(place).1 {
+            Some(place) => match self.verdicts.remove(place).1 {
                 Verdict::Refused(refusal) => Err(refusal),
                 Verdict::Granted(_) => Ok(()),
             },

@@ -174,7 +174,9 @@ impl Engine {
                 self.make_loop_limits(index, now);
             }
         }
-        for skeleton in self.skeleton_index.values().copied().collect::<Vec<_>>() {
+        // In an order of their own: the order of a hash map differs from run to run.
+        let skeletons: BTreeSet<u32> = self.skeleton_index.values().copied().collect();
+        for skeleton in skeletons {
             self.route_skeleton(skeleton, now);
         }
     }
@@ -245,6 +247,7 @@ impl Engine {
             }
             !gone.contains(spec)
         });
+        keyed.sort_unstable();
         for limit in keyed {
             debug_assert!(!loop_owned(self, limit));
             self.remove_limit(limit);

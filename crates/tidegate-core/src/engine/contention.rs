@@ -77,6 +77,9 @@ impl Default for Class {
 pub(crate) struct Flow {
     /// The start tag of its next call.
     pub finish: u128,
+    /// What it adds to the class's weights while it has something waiting: the weight under which it began
+    /// to wait, whatever loop types its other calls name.
+    pub weight: u128,
     pub lanes: Vec<u32>,
 }
 

@@ -6,7 +6,8 @@
 //!
 //! A *booking* belongs to the first-ranked lane of every rate limit: the earliest time at which all its
 //! rate limits have room, if nobody else took anything. Slots come back at no known time, so lanes that wait
-//! for a slot hold no booking, and no slot is ever kept for one.
+//! for a slot hold no booking, and no slot is ever kept for one. Units that are lent come at no known time
+//! either, but in parts: they are kept for the first lane until there are enough.
 
 use super::{Engine, Units};
 use crate::algorithm::UNBOUNDED;
@@ -130,7 +131,8 @@ impl Engine {
             return None;
         }
         let booked = self.booking(holder, now);
-        if booked.is_never() || (role == Role::Holder && booked <= now) {
+        let lent = self.lent_spare(limit, cost, now);
+        if (booked.is_never() && lent == UNBOUNDED) || (role == Role::Holder && booked <= now) {
             return None;
         }
         if holder != lane && !self.ranks_before(at, holder, lane, now) {
@@ -138,7 +140,7 @@ impl Engine {
         }
         let withheld = self.withheld(limit, holder, now);
         let spare = self.limits[limit as usize].meter.spare(now, cost, withheld, booked.max(now));
-        Some((spare, booked.max(now)))
+        Some((spare.min(lent), booked.max(now)))
     }
 
     /// Whether the first lane of limit `at` ranks before `lane`: by the order of that limit if `lane` is

@@ -58,17 +58,20 @@ pub(crate) struct Roster {
 #[derive(Clone, Debug, Default)]
 struct RosterFlow {
     waiting: u32,
+    /// Its place in the order. Its calls may name loop types of different weights.
+    place: u128,
     lanes: Vec<u32>,
 }
 
 impl Roster {
     pub fn count(&mut self, loop_: u32, inverse: u64, by: i32) {
         let flow = self.flows.entry(loop_).or_default();
-        self.order.remove(&(u128::from(flow.waiting) * u128::from(inverse), loop_));
+        self.order.remove(&(flow.place, loop_));
         flow.waiting = flow.waiting.saturating_add_signed(by);
         self.waiting = self.waiting.saturating_add_signed(by);
         if flow.waiting > 0 {
-            self.order.insert((u128::from(flow.waiting) * u128::from(inverse), loop_));
+            flow.place = u128::from(flow.waiting) * u128::from(inverse);
+            self.order.insert((flow.place, loop_));
         } else {
             self.flows.remove(&loop_);
         }

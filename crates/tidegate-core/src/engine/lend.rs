@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::Engine;
+use super::lane::Use;
+use super::{Engine, Units};
+use crate::algorithm::UNBOUNDED;
 use crate::allotment::{Allotment, Loan};
 use crate::time::Nanos;
 
@@ -24,7 +26,7 @@ impl Engine {
     pub fn spend_from_loans(&mut self, name: &str, size: u64, now: Nanos) -> bool {
         let now = self.clock(now);
         let Some(limit) = self.limit_named(name) else { return false };
-        self.limits[limit as usize].lent = Some(Box::new(Allotment::new(size)));
+        self.limits[limit as usize].lent = Some(Box::new(Allotment::new(size, now)));
         self.lent_limits.insert(limit);
         self.see_if_plain(limit);
         self.want_loan(limit, 1, now);
@@ -79,6 +81,19 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// A call that will not wait found too little: asks on behalf of the next one.
+    pub(super) fn want_loans(&mut self, route: &[Use], units: &Units, now: Nanos) {
+        for &(limit, slot) in route {
+            self.want_loan(limit, units[slot as usize], now);
+        }
+    }
+
+    /// How much of what is lent to a limit may go to others while a call of `cost` is first.
+    pub(super) fn lent_spare(&self, limit: u32, cost: u64, now: Nanos) -> u64 {
+        let lent = self.limits[limit as usize].lent.as_ref();
+        lent.map_or(UNBOUNDED, |lent| lent.spare(cost, now))
     }
 
     pub(super) fn limit_named(&self, name: &str) -> Option<u32> {

@@ -2,7 +2,8 @@
 //!
 //! Between base priorities the higher one is first, unless the lower one's first call has waited so long
 //! that its level (base plus one for every `aging` waited) is above the other's; and such passing by age
-//! alone is paid from a credit that grows by `aging_share` of what others are granted here. Inside a base
+//! alone is paid from a credit that grows by `aging_share` of what others are granted here, in turn or at
+//! once as they come. Inside a base
 //! priority age plays no part: there it is start tag, then arrival.
 
 use super::contention::{Class, Contention, LaneKey};
@@ -28,7 +29,8 @@ impl Engine {
         let flow = held.flows.entry(loop_).or_default();
         if flow.lanes.is_empty() {
             flow.finish = flow.finish.max(vtime);
-            held.weights += weight(inverse);
+            flow.weight = weight(inverse);
+            held.weights += flow.weight;
             held.active += 1;
         }
         flow.lanes.push(lane);
@@ -51,7 +53,7 @@ impl Engine {
 
     /// Takes a lane out of the queue it stands in.
     pub(super) fn unbind(&mut self, lane: u32) {
-        let Lane { ref route, loop_, class, skeleton, bound, slot, .. } = self.lanes[lane as usize];
+        let Lane { ref route, loop_, class, bound, slot, .. } = self.lanes[lane as usize];
         if bound == NIL {
             return;
         }
@@ -59,7 +61,6 @@ impl Engine {
         let demand = self.lanes[lane as usize].demand[slot as usize];
         self.leave(lane);
         self.lanes[lane as usize].bound = NIL;
-        let inverse = self.skeletons[skeleton as usize].inverse;
         let contention = self.contention(bound);
         contention.bound -= 1;
         let was_first = contention.first == lane;
@@ -71,7 +72,7 @@ impl Engine {
             if let Some(flow) = held.flows.get_mut(&loop_) {
                 flow.lanes.retain(|known| *known != lane);
                 if flow.lanes.is_empty() {
-                    held.weights -= weight(inverse);
+                    held.weights -= flow.weight;
                     held.active -= 1;
                     held.forget_idle();
                 }
@@ -84,6 +85,9 @@ impl Engine {
         if !self.limits[bound as usize].meter.is_in_flight() {
             for (other, _) in route.iter().filter(|(other, _)| *other != bound) {
                 if let Some(through) = self.limits[*other as usize].contention.as_mut() {
+                    // Whoever else is bound there watches again when that limit is looked at, which it is
+                    // now. A watch that outlived its lane would keep an idle loop from being forgotten.
+                    through.watchers.retain(|watcher| *watcher != bound);
                     if let Some(count) = through.through.get_mut(&bound) {
                         *count -= 1;
                         if *count == 0 {
@@ -166,7 +170,7 @@ impl Engine {
     }
 
     fn has_credit(&self, limit: u32, lane: u32) -> bool {
-        let (cap, _) = self.credit_rule(limit, lane);
+        let (cap, _) = self.credit_rule(limit, self.lanes[lane as usize].skeleton);
         let cost = self.head_cost(lane, limit);
         let credit = self.limits[limit as usize].contention.as_ref().map_or(0, |held| held.credit);
         credit >= i128::from(cost.min(cap)) * MILLION
@@ -174,9 +178,9 @@ impl Engine {
 
     /// The most credit that is saved up at a limit, in units, and the share that each grant adds, in
     /// millionths.
-    pub(super) fn credit_rule(&self, limit: u32, lane: u32) -> (u64, i128) {
-        let skeleton = &self.skeletons[self.lanes[lane as usize].skeleton as usize];
-        let share = self.services[skeleton.service as usize].aging_share;
+    pub(super) fn credit_rule(&self, limit: u32, skeleton: u32) -> (u64, i128) {
+        let service = self.skeletons[skeleton as usize].service;
+        let share = self.services[service as usize].aging_share;
         let whole = self.specs[self.limits[limit as usize].spec as usize].definition.whole();
         let cap = (whole as u128 * share as u128 / MILLION as u128) as u64;
         (cap.max(1), share)

@@ -100,10 +100,11 @@ impl Engine {
     fn backfill(&mut self, limit: u32, first: u32, booked: Nanos, now: Nanos) -> Option<Candidate> {
         let cost = self.head_cost(first, limit);
         let withheld = self.withheld(limit, first, now);
+        let lent = self.lent_spare(limit, cost, now);
         let held = &mut self.limits[limit as usize];
         let spare = match booked.is_never() {
-            true => u64::MAX,
-            false => held.meter.spare(now, cost, withheld, booked.max(now)),
+            true => lent,
+            false => held.meter.spare(now, cost, withheld, booked.max(now)).min(lent),
         };
         let room = held.room(0, now);
         for class in Priority::ALL.into_iter().rev() {
@@ -222,17 +223,26 @@ impl Engine {
 
     /// Books what went past a higher priority by age, and what that earns the others.
     fn keep_credit(&mut self, lane: u32, bound: u32, route: &[Use], units: &Units) {
-        let class = self.lanes[lane as usize].class as usize;
+        let Lane { class, skeleton, .. } = self.lanes[lane as usize];
         for &(limit, slot) in route {
-            let (cap, share) = self.credit_rule(limit, lane);
-            let cost = i128::from(units[slot as usize]);
+            let cost = units[slot as usize];
             let Some(contention) = self.limits[limit as usize].contention.as_mut() else { continue };
-            let higher = contention.classes[class + 1..].iter().flatten().any(|class| class.active > 0);
-            if limit == bound && higher {
-                contention.credit -= cost * MILLION;
-            } else if contention.bound > 0 {
-                contention.credit = (contention.credit + cost * share).min(i128::from(cap) * MILLION);
+            let above = &contention.classes[class as usize + 1..];
+            if limit == bound && above.iter().flatten().any(|class| class.active > 0) {
+                contention.credit -= i128::from(cost) * MILLION;
+            } else {
+                self.earn_credit(limit, skeleton, cost);
             }
+        }
+    }
+
+    /// What is granted at a limit earns those who wait there the right to pass by age.
+    pub(super) fn earn_credit(&mut self, limit: u32, skeleton: u32, cost: u64) {
+        let (cap, share) = self.credit_rule(limit, skeleton);
+        let Some(contention) = self.limits[limit as usize].contention.as_mut() else { return };
+        if contention.bound > 0 {
+            let earned = contention.credit + i128::from(cost) * share;
+            contention.credit = earned.min(i128::from(cap) * MILLION);
         }
     }
 

@@ -5,23 +5,37 @@ use std::collections::BTreeSet;
 use super::lane::Waiter;
 use super::{Engine, SLOT, Ticket, Verdict};
 use crate::dimension::Dimension;
+use crate::priority::Priority;
 use crate::refusal::{Reason, Refusal};
 use crate::time::Nanos;
 use crate::tree::NIL;
 
+/// A waiting call between two configs. What its lane and its route knew of it is written down here, since
+/// both places may be another's by the time it is seated again.
+pub(super) struct Unseated {
+    index: u32,
+    waiter: Waiter,
+    loop_: u32,
+    class: Priority,
+    units: Vec<(Dimension, u64)>,
+}
+
 impl Engine {
     /// Takes every waiting call out of the queue, in order of arrival.
-    pub(super) fn unseat_all(&mut self) -> Vec<(u32, Waiter)> {
+    pub(super) fn unseat_all(&mut self) -> Vec<Unseated> {
         let mut all = Vec::new();
         for lane in self.lane_index.values() {
-            self.calls.each(self.lanes[*lane as usize].calls, &mut |(_, waiter)| {
-                all.push((waiter, self.waiters[waiter as usize].clone()));
+            let held = &self.lanes[*lane as usize];
+            self.calls.each(held.calls, &mut |(_, index)| {
+                let waiter = self.waiters[index as usize].clone();
+                let units = self.relayout(held.skeleton, &waiter);
+                all.push(Unseated { index, waiter, loop_: held.loop_, class: held.class, units });
                 true
             });
         }
-        all.sort_by_key(|(_, waiter)| waiter.seq);
-        for (index, _) in &all {
-            self.pull_waiter(*index);
+        all.sort_by_key(|unseated| unseated.waiter.seq);
+        for unseated in &all {
+            self.pull_waiter(unseated.index);
         }
         self.dirty.clear();
         all
@@ -29,15 +43,12 @@ impl Engine {
 
     /// Puts waiting calls back under the config in force, each with its ticket, its arrival and its
     /// deadline. One that can no longer go is refused.
-    pub(super) fn seat_again(&mut self, waiting: Vec<(u32, Waiter)>, now: Nanos) {
+    pub(super) fn seat_again(&mut self, waiting: Vec<Unseated>, now: Nanos) {
         // Their places are free now; they get the same ones, so that tickets stay good.
-        let places: BTreeSet<u32> = waiting.iter().map(|(index, _)| *index).collect();
+        let places: BTreeSet<u32> = waiting.iter().map(|unseated| unseated.index).collect();
         self.free_waiters.retain(|index| !places.contains(index));
-        for (index, mut waiter) in waiting {
+        for Unseated { index, mut waiter, loop_, class, units } in waiting {
             let ticket = Ticket { index, generation: waiter.generation };
-            let old = &self.lanes[waiter.lane as usize];
-            let (loop_, class, skeleton) = (old.loop_, old.class, old.skeleton);
-            let units = self.relayout(skeleton, &waiter);
             let routed = self.resolve_shape(&waiter.shape.clone(), now);
             let refused = match routed {
                 Err(refusal) => Some(refusal),
@@ -79,26 +90,25 @@ impl Engine {
     }
 
     fn let_free_lanes_go(&mut self, now: Nanos) {
-        let free: Vec<u32> = self
-            .lane_index
-            .values()
-            .copied()
-            .filter(|lane| self.lanes[*lane as usize].bound == NIL)
-            .collect();
-        for lane in free {
-            while let Some(waiter) = self.head(lane) {
-                let held = &self.waiters[waiter as usize];
-                let ticket = Ticket { index: waiter, generation: held.generation };
-                let (units, skeleton) = (held.units, self.lanes[lane as usize].skeleton);
-                let (loop_, class) = (self.lanes[lane as usize].loop_, self.lanes[lane as usize].class);
-                let grant = self.grant(skeleton, loop_, class, &units, now);
-                let last = self.lanes[lane as usize].len == 1;
-                self.pull_waiter(waiter);
-                self.verdicts.push((ticket, Verdict::Granted(grant)));
-                if last {
-                    break;
-                }
+        // By arrival: the lanes of a hash map come in another order every run.
+        let mut free = BTreeSet::new();
+        for lane in self.lane_index.values() {
+            if self.lanes[*lane as usize].bound == NIL {
+                self.calls.each(self.lanes[*lane as usize].calls, &mut |call| {
+                    free.insert(call);
+                    true
+                });
             }
+        }
+        for (_, waiter) in free {
+            let held = &self.waiters[waiter as usize];
+            let ticket = Ticket { index: waiter, generation: held.generation };
+            let (units, lane) = (held.units, &self.lanes[held.lane as usize]);
+            let (skeleton, loop_, class) = (lane.skeleton, lane.loop_, lane.class);
+            let grant = self.grant(skeleton, loop_, class, &units, now);
+            self.pull_waiter(waiter);
+            self.services[self.skeletons[skeleton as usize].service as usize].counts.granted += 1;
+            self.verdicts.push((ticket, Verdict::Granted(grant)));
         }
     }
 
@@ -128,7 +138,7 @@ impl Engine {
     /// After a limit changed in place: refuses what can no longer fit, and looks at everything again.
     pub(super) fn replan_all(&mut self, now: Nanos) {
         let mut impossible = Vec::new();
-        for lane in self.lane_index.values().copied().collect::<Vec<_>>() {
+        for lane in self.lane_index.values().copied().collect::<BTreeSet<_>>() {
             let (route, class) = (self.lanes[lane as usize].route.clone(), self.lanes[lane as usize].class);
             let mut calls = Vec::new();
             self.calls.each(self.lanes[lane as usize].calls, &mut |(seq, waiter)| {
@@ -166,9 +176,10 @@ impl Engine {
     /// Gives a waiting call other units.
     fn resize(&mut self, waiter: u32, units: super::Units) {
         let held = self.waiters[waiter as usize].clone();
+        // An empty lane goes, and with it what it was bound to.
+        let lane = self.lanes[held.lane as usize].clone();
         self.pull_waiter(waiter);
         self.free_waiters.retain(|index| *index != waiter);
-        let lane = self.lanes[held.lane as usize].clone();
         let held = Waiter { units, lane: self.lane_for(lane.skeleton, lane.loop_, lane.class), ..held };
         let target = held.lane;
         if !held.deadline.is_never() {

@@ -13,7 +13,7 @@ use super::{Engine, SLOT, Units};
 use crate::call::{Call, Shape, known_index};
 use crate::config::{Mode, SettleRule};
 use crate::dimension::Dimension;
-use crate::limit::{Counts, Limit};
+use crate::limit::Limit;
 use crate::pattern::{Pattern, most_specific};
 use crate::priority::Priority;
 use crate::refusal::{Reason, Refusal};
@@ -88,7 +88,9 @@ pub(crate) struct Skeleton {
     pub uses: Vec<Use>,
     /// Which units each limit of a loop counts, in the order of the config.
     pub loop_slots: Vec<u8>,
-    /// The dimensions in a call's units, by place. Only ever grows, so older grants stay readable.
+    /// The dimensions in a call's units, by place. A dimension that the config counts keeps its place, so
+    /// older grants stay readable; the place of one that it no longer counts may become another's. Grants
+    /// from before have nothing at the limits of that one, since these are younger.
     dims: Vec<Dimension>,
     /// Where each of them stands among the known ones, if it is one.
     known: Vec<Option<u8>>,
@@ -109,14 +111,24 @@ impl Skeleton {
         self.dims.get(slot as usize)
     }
 
-    /// The place of a dimension, added if it is new. The engine has checked that there is room.
-    fn slot(&mut self, dimension: &Dimension) -> u8 {
-        let known = self.dims.iter().position(|known| known == dimension);
-        known.unwrap_or_else(|| {
-            self.dims.push(dimension.clone());
-            self.known.push(known_index(dimension).map(|index| index as u8));
-            self.dims.len() - 1
-        }) as u8
+    /// Gives each of the dimensions in use its place. The engine has checked that there is room for them.
+    fn lay_out(&mut self, used: &[Dimension]) {
+        for dimension in used {
+            if self.dims.contains(dimension) {
+                continue;
+            }
+            let unused = self.dims.iter().position(|known| !used.contains(known));
+            match unused.filter(|_| self.dims.len() >= SLOT as usize) {
+                Some(place) => self.dims[place] = dimension.clone(),
+                None => self.dims.push(dimension.clone()),
+            }
+        }
+        let index = |dimension| known_index(dimension).map(|index| index as u8);
+        self.known = self.dims.iter().map(index).collect();
+    }
+
+    fn slot(&self, dimension: &Dimension) -> u8 {
+        self.dims.iter().position(|known| known == dimension).map_or(SLOT, |place| place as u8)
     }
 }
 
@@ -227,6 +239,8 @@ impl Engine {
             }
             !gone
         });
+        // Freed in an order that does not depend on the hash map's.
+        self.free_skeletons.sort_unstable();
         let mut unused = Vec::new();
         self.key_instances.retain(|(_, name), limit| {
             if idle(name) {
@@ -234,6 +248,7 @@ impl Engine {
             }
             !idle(name)
         });
+        unused.sort_unstable();
         for limit in unused {
             self.remove_limit(limit);
         }
@@ -259,12 +274,16 @@ impl Engine {
         specs.extend(loop_type.iter().flat_map(|loop_type| &loop_type.specs));
         let (observe, keep) = (service.observe, service.keep);
 
+        let counted = specs.iter().chain(&self.loop_specs);
+        let used: Vec<Dimension> =
+            counted.filter_map(|spec| self.specs[*spec as usize].definition.dimension()).collect();
+        self.skeletons[index as usize].lay_out(&used);
         let mut uses = Vec::with_capacity(specs.len());
         for spec in specs {
             let limit = self.instance(spec, key.key.as_deref(), now);
             uses.push((limit, self.slot_of(index, spec)));
         }
-        let loop_slots = self.loop_specs.clone().into_iter().map(|spec| self.slot_of(index, spec)).collect();
+        let loop_slots = self.loop_specs.iter().map(|spec| self.slot_of(index, *spec)).collect();
         let in_flight = |(limit, _): &&Use| self.limits[*limit as usize].meter.is_in_flight();
         let slots = uses.iter().filter(in_flight).copied().collect();
         let skeleton = &mut self.skeletons[index as usize];
@@ -277,15 +296,9 @@ impl Engine {
         skeleton.inverse = loop_type.map_or(1 << 32, |t| t.inverse);
     }
 
-    fn slot_of(&mut self, skeleton: u32, spec: u32) -> u8 {
-        match &self.specs[spec as usize].definition.counts {
-            Counts::Concurrency(_) => SLOT,
-            Counts::ByteBudget(_) => self.skeletons[skeleton as usize].slot(&Dimension::Bytes),
-            Counts::Rate { dimension, .. } => {
-                let dimension = dimension.clone();
-                self.skeletons[skeleton as usize].slot(&dimension)
-            }
-        }
+    fn slot_of(&self, skeleton: u32, spec: u32) -> u8 {
+        let dimension = self.specs[spec as usize].definition.dimension();
+        dimension.map_or(SLOT, |dimension| self.skeletons[skeleton as usize].slot(&dimension))
     }
 
     /// The limit that a definition stands for: the one that all share, or the one of this API key.

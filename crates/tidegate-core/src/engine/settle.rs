@@ -29,11 +29,9 @@ impl Engine {
             } else {
                 return;
             }
-            if cost < reserved || !keep {
-                let change = i128::from(cost) - i128::from(reserved);
-                let lane = (grant.loop_, grant.skeleton, grant.class as u8);
-                engine.charge_flow(limit, lane, change, false);
-            }
+            let change = i128::from(cost) - i128::from(reserved);
+            let lane = (grant.loop_, grant.skeleton, grant.class as u8);
+            engine.charge_flow(limit, lane, change, false);
         });
     }
 
@@ -65,7 +63,7 @@ impl Engine {
             let held = &mut engine.limits[limit as usize];
             held.meter.refund(reserved, grant.at, now);
             if let Some(lent) = &mut held.lent {
-                lent.give_back(reserved, now);
+                lent.give_back(reserved, grant.at, now);
             }
             let lane = (grant.loop_, grant.skeleton, grant.class as u8);
             engine.charge_flow(limit, lane, -i128::from(reserved), false);

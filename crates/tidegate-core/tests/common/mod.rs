@@ -1,6 +1,8 @@
 //! The engine in virtual time: calls come, time passes, and what became of each is written down.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
+pub mod dice;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -146,7 +146,14 @@ impl Reference {
             return;
         }
         match self.obstacle(lane, &plan.clone(), Role::Other) {
-            None => self.let_go(number, false),
+            None => {
+                for index in 0..self.limits.len() {
+                    if plan.passes(self.limits[index].place) {
+                        self.earn(index, self.cost(plan, index));
+                    }
+                }
+                self.let_go(number, false);
+            }
             Some(limit) => self.bind(lane, limit),
         }
     }
@@ -331,14 +338,11 @@ impl Reference {
             if in_turn {
                 let here: Vec<LaneId> =
                     self.bound.iter().filter(|(_, at)| **at == index).map(|(l, _)| *l).collect();
-                let cap = self.cap(index);
                 let higher = here.iter().any(|other| other.4 > lane.4);
-                let limit = &mut self.limits[index];
                 if bound == Some(index) && higher {
-                    limit.credit -= i128::from(cost) * 1_000_000;
-                } else if !here.is_empty() {
-                    limit.credit =
-                        (limit.credit + i128::from(cost) * self.share).min(i128::from(cap) * 1_000_000);
+                    self.limits[index].credit -= i128::from(cost) * 1_000_000;
+                } else {
+                    self.earn(index, cost);
                 }
             }
             self.limits[index].meter.take(cost, stamp, self.now);
@@ -431,6 +435,14 @@ impl Reference {
         };
         self.level(low) > self.level(high)
             && self.limits[limit].credit >= i128::from(cost.min(self.cap(limit))) * 1_000_000
+    }
+
+    /// What is granted where somebody waits, in turn or at once, lets the old pass by age.
+    fn earn(&mut self, limit: usize, cost: u64) {
+        if self.bound.values().any(|at| *at == limit) {
+            let earned = self.limits[limit].credit + i128::from(cost) * self.share;
+            self.limits[limit].credit = earned.min(i128::from(self.cap(limit)) * 1_000_000);
+        }
     }
 
     fn cap(&self, limit: usize) -> u64 {
