@@ -2,6 +2,7 @@
 //! into an exit code: 0 done, 1 the work failed, 2 the call or the config was wrong.
 
 use std::fmt;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -33,6 +34,17 @@ fn main() -> ExitCode {
             ExitCode::from(if error.is::<Misuse>() { 2 } else { 1 })
         }
     }
+}
+
+/// The text of a config file.
+fn config_text(path: &Path) -> Result<String, Misuse> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Misuse(format!("cannot read the config {}: {error}", path.display())))
+}
+
+/// What `${VAR}` in a config expands to.
+fn environment(variable: &str) -> Option<String> {
+    std::env::var(variable).ok()
 }
 
 /// The call or the config was wrong: nothing was tried.

@@ -6,10 +6,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tidegate_core::config::units::WrittenRate;
 use tidegate_core::config::{
-    AlertsConfig, BreakerConfig, Config, Headers, Limits, LoopTypeConfig, Mode, QueueConfig, RateLimit,
-    Reserve, RetryConfig, ServiceConfig, SettleRule, StateConfig, presets,
+    AlertsConfig, BreakerConfig, Config, Headers, Limits, LoopTypeConfig, Mode, Origin, QueueConfig,
+    RateLimit, Reserve, RetryConfig, ServiceConfig, SettleRule, StateConfig,
 };
 use tidegate_core::dimension::Dimension;
+use tidegate_core::presets;
 use tidegate_core::priority::Priority;
 use tidegate_core::rate::{Algorithm, Rate};
 
@@ -74,7 +75,15 @@ fn parse(text: &str) -> Config {
 
 fn limit(dimension: Dimension, units: u64, window: Duration) -> RateLimit {
     let rate = Rate::new(units, window).expect("a rate in range");
-    RateLimit { dimension, rate, algorithm: None, burst: None, calendar: None, reserve: None }
+    RateLimit {
+        dimension,
+        rate,
+        algorithm: None,
+        burst: None,
+        calendar: None,
+        reserve: None,
+        origin: Origin::Written,
+    }
 }
 
 fn requests(units: u64, window: Duration) -> RateLimit {
@@ -104,6 +113,8 @@ fn the_example_gives_exactly_this_model() {
 
     let mut openai = ServiceConfig::default();
     openai.preset = Some("openai".into());
+    openai.upstream = Some("https://api.openai.com".into());
+    openai.settle = SettleRule::Keep;
     let bucket = RateLimit {
         algorithm: Some(Algorithm::TokenBucket),
         burst: Some(200_000),
@@ -112,6 +123,7 @@ fn the_example_gives_exactly_this_model() {
     openai.limits = Limits {
         rates: vec![requests(500, MINUTE), requests(10_000, DAY), bucket],
         concurrency: Some(100),
+        concurrency_origin: Origin::Written,
         throttled_concurrency: Some(5),
         byte_budget: Some(5_000_000),
         reserve: Reserve { share: [0.0, 0.0, 0.1, 0.0] },
@@ -160,10 +172,18 @@ fn the_example_gives_exactly_this_model() {
 }
 
 #[test]
-fn an_empty_file_is_the_default() {
-    for text in ["", "\n", "# nothing\n", "\u{feff}", "[services]\n[loops]\n[global]"] {
-        assert_eq!(parse(text), Config::default(), "{text:?}");
+fn an_empty_file_serves_every_preset_that_is_in_one_place() {
+    let mut expected = Config::default();
+    for preset in presets::all().filter(|preset| preset.upstream.is_some()) {
+        expected.services.insert(preset.name.to_owned(), preset.service(None));
     }
+    for text in ["", "\n", "# nothing\n", "\u{feff}", "[services]\n[loops]\n[global]"] {
+        assert_eq!(parse(text), expected, "{text:?}");
+    }
+    let openai = &expected.services["openai"];
+    assert_eq!(openai.upstream.as_deref(), Some("https://api.openai.com"));
+    assert!(!expected.services.contains_key("azure-openai"), "every customer has an address of their own");
+    assert_eq!(parse("[services.git]").services.len(), 1, "one that is written is all there is");
 }
 
 #[test]
@@ -198,8 +218,11 @@ fn every_switch_of_a_service_can_be_set() {
 
 #[test]
 fn every_preset_is_known() {
-    for preset in presets::PRESETS {
-        assert_eq!(service(&format!("preset = \"{preset}\"")).preset.as_deref(), Some(preset));
+    for preset in presets::all() {
+        assert_eq!(service(&format!("preset = \"{}\"", preset.name)), preset.service(None));
+    }
+    for (other, name) in [("claude", "anthropic"), ("docker-hub", "dockerhub"), ("OpenAI", "openai")] {
+        assert_eq!(service(&format!("preset = \"{other}\"")).preset.as_deref(), Some(name));
     }
 }
 
@@ -257,12 +280,6 @@ fn a_burst_is_counted_in_the_units_of_its_limit() {
     ] {
         assert_eq!(rates(line)[0].burst, Some(burst), "{line}");
     }
-}
-
-#[test]
-fn a_burst_above_a_plain_rate_is_left_for_the_preset_to_judge() {
-    let keys = "preset = \"openai\"\nrequests = { limit = \"5/s\", burst = 50 }";
-    assert_eq!(service(keys).limits.rates[0].burst, Some(50));
 }
 
 #[test]
