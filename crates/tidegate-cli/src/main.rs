@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod check;
 mod explain;
 
 /// Spend all of your API quota, and never a request more.
@@ -19,12 +20,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Check(check::Check),
     Explain(explain::Explain),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
+        Command::Check(check) => check.run(),
         Command::Explain(explain) => explain.run(),
     };
     match outcome {

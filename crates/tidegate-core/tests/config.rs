@@ -393,9 +393,38 @@ fn a_config_built_in_rust_meets_the_same_checks() {
     );
 }
 
-/// The example with one stretch of it replaced by something else.
+/// The example, and what else a file can have.
+fn everything() -> String {
+    let more = r#"
+[services.hub]
+preset = "github"
+tier = "user"
+profile = "ours"
+requests = { limit = "500/h", burst = 9 }
+
+[profiles.ours]
+base = "github"
+reset = "milliseconds"
+reset_margin = "1s"
+signs = ["x-ours-*"]
+windows = { requests = "1h" }
+zero_limit = "quota_exhausted"
+hint_on_success_refuses = true
+headers = [{ header = "x-left", gives = "remaining", kind = "credits", window = "1d", name = "daily" }]
+errors = [{ status = 403, code = "gone", phrase = "no more", verdict = "quota_exhausted" }]
+"#;
+    format!("{EXAMPLE}{more}")
+}
+
+#[test]
+fn everything_is_a_config() {
+    assert_eq!(parse(&everything()).validate(), Ok(()));
+}
+
+/// The text with one stretch of it replaced by something else.
 fn mutated() -> impl Strategy<Value = String> {
-    let boundaries: Vec<usize> = EXAMPLE.char_indices().map(|(at, _)| at).chain([EXAMPLE.len()]).collect();
+    let text = everything();
+    let boundaries: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
     let last = boundaries.len() - 1;
     let values = ["0", "-1", "nan", "inf", "1e999", "0xff", "\"${X}\"", "[]", "{}", "\"\"", "true"];
     let put = prop_oneof![
@@ -406,13 +435,13 @@ fn mutated() -> impl Strategy<Value = String> {
     ];
     (0..=last, 0usize..24, put).prop_map(move |(from, length, put)| {
         let to = (from + length).min(last);
-        format!("{}{put}{}", &EXAMPLE[..boundaries[from]], &EXAMPLE[boundaries[to]..])
+        format!("{}{put}{}", &text[..boundaries[from]], &text[boundaries[to]..])
     })
 }
 
-/// The example with one value of it replaced by a value of any kind.
+/// The text with one value of it replaced by a value of any kind.
 fn revalued() -> impl Strategy<Value = String> {
-    let lines: Vec<&str> = EXAMPLE.lines().collect();
+    let lines: Vec<String> = everything().lines().map(str::to_owned).collect();
     let with_value: Vec<usize> = (0..lines.len()).filter(|i| lines[*i].contains(" = ")).collect();
     let values = [
         "0",
@@ -442,7 +471,7 @@ fn revalued() -> impl Strategy<Value = String> {
     ];
     (prop::sample::select(with_value), prop::sample::select(values.to_vec())).prop_map(
         move |(line, value)| {
-            let mut lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+            let mut lines = lines.clone();
             let key = lines[line].split(" = ").next().unwrap_or_default().to_owned();
             lines[line] = format!("{key} = {value}");
             lines.join("\n")
