@@ -240,3 +240,14 @@ fn a_profile_stands_before_the_vendor_of_its_name() {
         assert_eq!(reset_ms(&config, service), Some(expected), "{service}");
     }
 }
+
+#[test]
+fn the_examples_of_the_page_are_right() {
+    let page = include_str!("../../../docs/vendors.md");
+    let blocks = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let text: String = blocks.collect();
+    let config = parse(&text);
+    assert!(config.profiles.get("prisjakt").is_some());
+    assert_eq!(config.services["openai"].tier.as_deref(), Some("tier-2"));
+    assert_eq!(config.services["prices"].profile.as_deref(), Some("prisjakt"));
+}
