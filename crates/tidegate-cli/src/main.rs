@@ -2,10 +2,12 @@
 //! into an exit code: 0 done, 1 the work failed, 2 the call or the config was wrong.
 
 use std::fmt;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod check;
 mod explain;
 
 /// Spend all of your API quota, and never a request more.
@@ -18,12 +20,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Check(check::Check),
     Explain(explain::Explain),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
+        Command::Check(check) => check.run(),
         Command::Explain(explain) => explain.run(),
     };
     match outcome {
@@ -33,6 +37,17 @@ fn main() -> ExitCode {
             ExitCode::from(if error.is::<Misuse>() { 2 } else { 1 })
         }
     }
+}
+
+/// The text of a config file.
+fn config_text(path: &Path) -> Result<String, Misuse> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Misuse(format!("cannot read the config {}: {error}", path.display())))
+}
+
+/// What `${VAR}` in a config expands to.
+fn environment(variable: &str) -> Option<String> {
+    std::env::var(variable).ok()
 }
 
 /// The call or the config was wrong: nothing was tried.

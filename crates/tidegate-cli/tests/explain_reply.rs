@@ -60,7 +60,7 @@ fn the_time_and_the_profile_are_the_users() {
     std::fs::write(&config, "[profiles.x]\nreset = \"soon\"\n").unwrap();
     let output = explain(&["--config", config_path], reply);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("line 2"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("tidegate.toml:2:9: unknown reset `soon`"));
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -43,11 +43,7 @@ pub(crate) enum Counts {
 impl Definition {
     /// A rate as written. `mirrors` says that it mirrors an upstream's limit and not a rule of our own.
     pub fn rate(limit: &RateLimit, level: Reserve, mirrors: bool) -> Definition {
-        let algorithm = match (limit.algorithm, &limit.calendar) {
-            (Some(algorithm), _) => algorithm,
-            (None, Some(_)) => Algorithm::FixedWindow,
-            (None, None) => Algorithm::SlidingWindow,
-        };
+        let algorithm = limit.counts_by();
         let units = limit.rate.units();
         let burst = match algorithm {
             Algorithm::TokenBucket => Some(limit.burst.unwrap_or(units)),

@@ -6,10 +6,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tidegate_core::config::units::WrittenRate;
 use tidegate_core::config::{
-    AlertsConfig, BreakerConfig, Config, Headers, Limits, LoopTypeConfig, Mode, QueueConfig, RateLimit,
-    Reserve, RetryConfig, ServiceConfig, SettleRule, StateConfig, presets,
+    AlertsConfig, BreakerConfig, Config, Headers, Limits, LoopTypeConfig, Mode, Origin, QueueConfig,
+    RateLimit, Reserve, RetryConfig, ServiceConfig, SettleRule, StateConfig,
 };
 use tidegate_core::dimension::Dimension;
+use tidegate_core::presets;
 use tidegate_core::priority::Priority;
 use tidegate_core::rate::{Algorithm, Rate};
 
@@ -74,7 +75,15 @@ fn parse(text: &str) -> Config {
 
 fn limit(dimension: Dimension, units: u64, window: Duration) -> RateLimit {
     let rate = Rate::new(units, window).expect("a rate in range");
-    RateLimit { dimension, rate, algorithm: None, burst: None, calendar: None, reserve: None }
+    RateLimit {
+        dimension,
+        rate,
+        algorithm: None,
+        burst: None,
+        calendar: None,
+        reserve: None,
+        origin: Origin::Written,
+    }
 }
 
 fn requests(units: u64, window: Duration) -> RateLimit {
@@ -104,6 +113,8 @@ fn the_example_gives_exactly_this_model() {
 
     let mut openai = ServiceConfig::default();
     openai.preset = Some("openai".into());
+    openai.upstream = Some("https://api.openai.com".into());
+    openai.settle = SettleRule::Keep;
     let bucket = RateLimit {
         algorithm: Some(Algorithm::TokenBucket),
         burst: Some(200_000),
@@ -112,6 +123,7 @@ fn the_example_gives_exactly_this_model() {
     openai.limits = Limits {
         rates: vec![requests(500, MINUTE), requests(10_000, DAY), bucket],
         concurrency: Some(100),
+        concurrency_origin: Origin::Written,
         throttled_concurrency: Some(5),
         byte_budget: Some(5_000_000),
         reserve: Reserve { share: [0.0, 0.0, 0.1, 0.0] },
@@ -160,10 +172,18 @@ fn the_example_gives_exactly_this_model() {
 }
 
 #[test]
-fn an_empty_file_is_the_default() {
-    for text in ["", "\n", "# nothing\n", "\u{feff}", "[services]\n[loops]\n[global]"] {
-        assert_eq!(parse(text), Config::default(), "{text:?}");
+fn an_empty_file_serves_every_preset_that_is_in_one_place() {
+    let mut expected = Config::default();
+    for preset in presets::all().filter(|preset| preset.upstream.is_some()) {
+        expected.services.insert(preset.name.to_owned(), preset.service(None));
     }
+    for text in ["", "\n", "# nothing\n", "\u{feff}", "[services]\n[loops]\n[global]"] {
+        assert_eq!(parse(text), expected, "{text:?}");
+    }
+    let openai = &expected.services["openai"];
+    assert_eq!(openai.upstream.as_deref(), Some("https://api.openai.com"));
+    assert!(!expected.services.contains_key("azure-openai"), "every customer has an address of their own");
+    assert_eq!(parse("[services.git]").services.len(), 1, "one that is written is all there is");
 }
 
 #[test]
@@ -198,8 +218,11 @@ fn every_switch_of_a_service_can_be_set() {
 
 #[test]
 fn every_preset_is_known() {
-    for preset in presets::PRESETS {
-        assert_eq!(service(&format!("preset = \"{preset}\"")).preset.as_deref(), Some(preset));
+    for preset in presets::all() {
+        assert_eq!(service(&format!("preset = \"{}\"", preset.name)), preset.service(None));
+    }
+    for (other, name) in [("claude", "anthropic"), ("docker-hub", "dockerhub"), ("OpenAI", "openai")] {
+        assert_eq!(service(&format!("preset = \"{other}\"")).preset.as_deref(), Some(name));
     }
 }
 
@@ -257,12 +280,6 @@ fn a_burst_is_counted_in_the_units_of_its_limit() {
     ] {
         assert_eq!(rates(line)[0].burst, Some(burst), "{line}");
     }
-}
-
-#[test]
-fn a_burst_above_a_plain_rate_is_left_for_the_preset_to_judge() {
-    let keys = "preset = \"openai\"\nrequests = { limit = \"5/s\", burst = 50 }";
-    assert_eq!(service(keys).limits.rates[0].burst, Some(50));
 }
 
 #[test]
@@ -376,9 +393,38 @@ fn a_config_built_in_rust_meets_the_same_checks() {
     );
 }
 
-/// The example with one stretch of it replaced by something else.
+/// The example, and what else a file can have.
+fn everything() -> String {
+    let more = r#"
+[services.hub]
+preset = "github"
+tier = "user"
+profile = "ours"
+requests = { limit = "500/h", burst = 9 }
+
+[profiles.ours]
+base = "github"
+reset = "milliseconds"
+reset_margin = "1s"
+signs = ["x-ours-*"]
+windows = { requests = "1h" }
+zero_limit = "quota_exhausted"
+hint_on_success_refuses = true
+headers = [{ header = "x-left", gives = "remaining", kind = "credits", window = "1d", name = "daily" }]
+errors = [{ status = 403, code = "gone", phrase = "no more", verdict = "quota_exhausted" }]
+"#;
+    format!("{EXAMPLE}{more}")
+}
+
+#[test]
+fn everything_is_a_config() {
+    assert_eq!(parse(&everything()).validate(), Ok(()));
+}
+
+/// The text with one stretch of it replaced by something else.
 fn mutated() -> impl Strategy<Value = String> {
-    let boundaries: Vec<usize> = EXAMPLE.char_indices().map(|(at, _)| at).chain([EXAMPLE.len()]).collect();
+    let text = everything();
+    let boundaries: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
     let last = boundaries.len() - 1;
     let values = ["0", "-1", "nan", "inf", "1e999", "0xff", "\"${X}\"", "[]", "{}", "\"\"", "true"];
     let put = prop_oneof![
@@ -389,13 +435,13 @@ fn mutated() -> impl Strategy<Value = String> {
     ];
     (0..=last, 0usize..24, put).prop_map(move |(from, length, put)| {
         let to = (from + length).min(last);
-        format!("{}{put}{}", &EXAMPLE[..boundaries[from]], &EXAMPLE[boundaries[to]..])
+        format!("{}{put}{}", &text[..boundaries[from]], &text[boundaries[to]..])
     })
 }
 
-/// The example with one value of it replaced by a value of any kind.
+/// The text with one value of it replaced by a value of any kind.
 fn revalued() -> impl Strategy<Value = String> {
-    let lines: Vec<&str> = EXAMPLE.lines().collect();
+    let lines: Vec<String> = everything().lines().map(str::to_owned).collect();
     let with_value: Vec<usize> = (0..lines.len()).filter(|i| lines[*i].contains(" = ")).collect();
     let values = [
         "0",
@@ -425,7 +471,7 @@ fn revalued() -> impl Strategy<Value = String> {
     ];
     (prop::sample::select(with_value), prop::sample::select(values.to_vec())).prop_map(
         move |(line, value)| {
-            let mut lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+            let mut lines = lines.clone();
             let key = lines[line].split(" = ").next().unwrap_or_default().to_owned();
             lines[line] = format!("{key} = {value}");
             lines.join("\n")

@@ -1,54 +1,10 @@
 //! What is wrong with a `tidegate.toml`: every error stands where the mistake is, and says what to do.
 //!
-//! In these texts `▲` marks each place that an error must point to; it is taken out before parsing.
+//! In these texts `▲` marks each place that an error must point to.
 
-use tidegate_core::config::{Config, ConfigErrors};
+mod marks;
 
-const MARK: char = '▲';
-
-/// The text without its marks, and the line and column of each.
-fn unmark(marked: &str) -> (String, Vec<(usize, usize)>) {
-    let (mut text, mut marks) = (String::new(), Vec::new());
-    let (mut line, mut column) = (1, 1);
-    for c in marked.chars() {
-        match c {
-            MARK => marks.push((line, column)),
-            '\n' => (line, column) = (line + 1, 1),
-            _ => column += 1,
-        }
-        if c != MARK {
-            text.push(c);
-        }
-    }
-    (text, marks)
-}
-
-fn errors_of(text: &str, env: &dyn Fn(&str) -> Option<String>) -> ConfigErrors {
-    match Config::parse_with(text, "tidegate.toml", env) {
-        Ok(_) => panic!("this should be an error:\n{text}"),
-        Err(errors) => errors,
-    }
-}
-
-/// Each text has one mistake: it is reported at its mark, in these words, with this hint ("" for none).
-fn assert_errors(under: &str, cases: &[(&str, &str, &str)]) {
-    for (marked, message, hint) in cases {
-        let (text, marks) = unmark(&format!("{under}{marked}"));
-        let errors = errors_of(&text, &|_| None);
-        let found: Vec<_> = errors
-            .iter()
-            .map(|error| {
-                (
-                    error.message.as_str(),
-                    error.hint.as_deref().unwrap_or_default(),
-                    (error.line, error.column),
-                )
-            })
-            .collect();
-        let expected: Vec<_> = marks.iter().map(|place| (*message, *hint, *place)).collect();
-        assert_eq!(found, expected, "\n{under}{marked}\n{errors}");
-    }
-}
+use marks::{assert_errors, errors_of, unmark};
 
 #[test]
 fn an_error_reads_as_place_message_and_hint() {
@@ -179,7 +135,8 @@ fn unknown_keys_name_the_known_one_that_was_meant() {
     );
 }
 
-const KEYS_AT_THE_TOP: &str = "the keys here are listen, state, global, services, loop_types, loops, alerts";
+const KEYS_AT_THE_TOP: &str =
+    "the keys here are listen, state, global, services, loop_types, loops, alerts, profiles";
 
 #[test]
 fn a_slip_is_not_taken_for_a_custom_unit() {

@@ -109,7 +109,8 @@ fn needs_profile(vector: &Value) -> bool {
 
 fn named(vector: &Value) -> Option<Reader<'static>> {
     if needs_profile(vector) {
-        let profiles: &'static Profiles = Box::leak(Box::new(Profiles::from_toml(PROFILES).unwrap()));
+        let profiles = Profiles::parse(PROFILES, "tidegate.toml").unwrap();
+        let profiles: &'static Profiles = Box::leak(Box::new(profiles));
         return Some(Reader::with_profile("prisjakt", profiles.get("prisjakt").unwrap()));
     }
     let name = vector["vendor"].as_str().unwrap();

@@ -13,7 +13,7 @@ use tidegate_core::vendor::{Profiles, all, by_name};
 
 use super::raw_reply::RawReply;
 use super::text;
-use crate::Misuse;
+use crate::{Misuse, config_text, environment};
 
 /// How much of a reply is read: more than any that is worth explaining.
 const MAX_REPLY: u64 = 64 << 20;
@@ -80,9 +80,10 @@ impl ExplainReply {
 
     fn profiles(&self) -> anyhow::Result<Profiles> {
         let Some(path) = &self.config else { return Ok(Profiles::default()) };
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Misuse(format!("cannot read the config {}: {error}", path.display())))?;
-        Ok(Profiles::from_toml(&text).map_err(|error| Misuse(format!("{}: {error}", path.display())))?)
+        let text = config_text(path)?;
+        // Only the profiles: a mistake elsewhere in the file is no reason not to explain a reply.
+        let profiles = Profiles::parse_with(&text, &path.display().to_string(), &environment);
+        Ok(profiles.map_err(|errors| Misuse(errors.to_string()))?)
     }
 
     fn reader<'p>(&'p self, profiles: &'p Profiles) -> anyhow::Result<Option<Reader<'p>>> {

@@ -9,7 +9,8 @@ mod expand;
 mod hint;
 mod parse;
 mod path;
-pub mod presets;
+mod preset;
+mod replies;
 pub mod units;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use crate::dimension::Dimension;
 use crate::priority::Priority;
 use crate::rate::{Algorithm, Rate};
+use crate::vendor::Profiles;
 
 pub use check::Problem;
 pub use error::{ConfigError, ConfigErrors};
@@ -40,6 +42,8 @@ pub struct Config {
     pub loops: Limits,
     /// When to raise an alert, and where to send it.
     pub alerts: AlertsConfig,
+    /// How upstreams that the vendor table does not know write their replies, by name.
+    pub profiles: Profiles,
 }
 
 /// Where state is kept.
@@ -59,6 +63,8 @@ pub struct Limits {
     pub rates: Vec<RateLimit>,
     /// Calls in flight.
     pub concurrency: Option<u64>,
+    /// Who says so of `concurrency`.
+    pub concurrency_origin: Origin,
     /// Calls in flight while backing off.
     pub throttled_concurrency: Option<u64>,
     /// Bytes in flight.
@@ -67,21 +73,45 @@ pub struct Limits {
     pub reserve: Reserve,
 }
 
-/// One rate limit as written.
+/// Who says that a limit is so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// The user: a ceiling, which headers may lower.
+    #[default]
+    Written,
+    /// A preset: a guess, which headers may move both ways.
+    Preset,
+}
+
+/// One rate limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RateLimit {
     /// What it counts.
     pub dimension: Dimension,
     /// N per W.
     pub rate: Rate,
-    /// How it counts, if that was written: a plain rate leaves it to the preset or the default.
+    /// How it counts, if that was written or the preset says it: a plain rate leaves it to the default.
     pub algorithm: Option<Algorithm>,
-    /// How much may go at once, if that was written.
+    /// How much may go at once, if that was written or the preset says it.
     pub burst: Option<u64>,
     /// For calendar windows: the IANA time zone whose day, hour or minute bounds the window.
     pub calendar: Option<String>,
     /// Shares kept for a priority and above, for this limit; overrides the level's.
     pub reserve: Option<Reserve>,
+    /// Who says so.
+    pub origin: Origin,
+}
+
+impl RateLimit {
+    /// How it counts, said or not.
+    #[must_use]
+    pub fn counts_by(&self) -> Algorithm {
+        match (self.algorithm, &self.calendar) {
+            (Some(algorithm), _) => algorithm,
+            (None, Some(_)) => Algorithm::FixedWindow,
+            (None, None) => Algorithm::SlidingWindow,
+        }
+    }
 }
 
 /// The share of a limit that is kept for a priority and all above it, by `Priority as usize`.
@@ -135,8 +165,12 @@ pub enum Headers {
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ServiceConfig {
-    /// The preset it starts from, by name.
+    /// The preset it starts from, by name. What that says is already in the other fields.
     pub preset: Option<String>,
+    /// The tier or plan of the preset whose limits it has.
+    pub tier: Option<String>,
+    /// The profile or vendor that its replies are read by, where it is not the preset's.
+    pub profile: Option<String>,
     /// The base URL that calls are forwarded to.
     pub upstream: Option<String>,
     /// The environment variable that holds the API key to inject.
@@ -259,6 +293,7 @@ impl Default for Config {
             loop_types: BTreeMap::new(),
             loops: Limits::default(),
             alerts: AlertsConfig::default(),
+            profiles: Profiles::default(),
         }
     }
 }

@@ -124,6 +124,7 @@ pub(super) static PRESETS: &[Preset] = &[
         vendor: "openai",
         upstream: Some("https://api.openai.com"),
         base_url_env: &[("OPENAI_BASE_URL", "/v1")],
+        all_tiers: false,
         tiers: &[
             tier("tier-1", &GPT_1, OPENAI_TIER_1, "2026-08-28", Medium),
             tier("tier-2", &GPT_2, OPENAI_MODELS, "2026-08-28", Medium),
@@ -138,6 +139,7 @@ pub(super) static PRESETS: &[Preset] = &[
         vendor: "azure-openai",
         upstream: None,
         base_url_env: &[("AZURE_OPENAI_ENDPOINT", "")],
+        all_tiers: false,
         tiers: &[],
     },
     Preset {
@@ -145,6 +147,7 @@ pub(super) static PRESETS: &[Preset] = &[
         vendor: "anthropic",
         upstream: Some("https://api.anthropic.com"),
         base_url_env: &[("ANTHROPIC_BASE_URL", "")],
+        all_tiers: false,
         tiers: &[
             tier("start", &CLAUDE_START, ANTHROPIC, "2026-10", High),
             tier("build", &CLAUDE_BUILD, ANTHROPIC, "2026-10", High),
@@ -156,6 +159,7 @@ pub(super) static PRESETS: &[Preset] = &[
         vendor: "google-gemini",
         upstream: Some("https://generativelanguage.googleapis.com"),
         base_url_env: &[("GOOGLE_GEMINI_BASE_URL", "")],
+        all_tiers: false,
         tiers: &[tier("free", &GEMINI_FREE, "reports; no longer published", "2026-09", Low)],
     },
     Preset {
@@ -163,6 +167,7 @@ pub(super) static PRESETS: &[Preset] = &[
         vendor: "mistral",
         upstream: Some("https://api.mistral.ai"),
         base_url_env: &[],
+        all_tiers: false,
         tiers: &[tier(
             "free",
             &[plain("requests", 50, MINUTE), plain("tokens", 25_000, MINUTE)],
@@ -176,6 +181,7 @@ pub(super) static PRESETS: &[Preset] = &[
         vendor: "groq",
         upstream: Some("https://api.groq.com"),
         base_url_env: &[("GROQ_BASE_URL", "")],
+        all_tiers: false,
         tiers: &[tier("free", &GROQ_FREE, "console.groq.com/docs/rate-limits", "2026", High)],
     },
     Preset {
@@ -183,6 +189,7 @@ pub(super) static PRESETS: &[Preset] = &[
         vendor: "cohere",
         upstream: Some("https://api.cohere.com"),
         base_url_env: &[("CO_API_URL", "")],
+        all_tiers: true,
         tiers: &[
             tier(
                 "trial",
@@ -213,6 +220,7 @@ pub(super) static PRESETS: &[Preset] = &[
         vendor: "deepseek",
         upstream: Some("https://api.deepseek.com"),
         base_url_env: &[],
+        all_tiers: true,
         tiers: &[tier(
             "account",
             &[of_model("deepseek-flash*", concurrency(2500)), of_model("deepseek-v4-pro*", concurrency(500))],
@@ -226,6 +234,7 @@ pub(super) static PRESETS: &[Preset] = &[
         vendor: "openrouter",
         upstream: Some("https://openrouter.ai"),
         base_url_env: &[],
+        all_tiers: true,
         tiers: &[
             tier(
                 "free",
@@ -254,6 +263,7 @@ pub(super) static PRESETS: &[Preset] = &[
         vendor: "xai",
         upstream: Some("https://api.x.ai"),
         base_url_env: &[],
+        all_tiers: false,
         tiers: &[
             tier("tier-0", &GROK[0], XAI, "2026-10", High),
             tier("tier-1", &GROK[1], XAI, "2026-10", High),
@@ -267,6 +277,7 @@ pub(super) static PRESETS: &[Preset] = &[
         vendor: "together",
         upstream: Some("https://api.together.xyz"),
         base_url_env: &[("TOGETHER_BASE_URL", "/v1")],
+        all_tiers: false,
         tiers: &[tier(
             "base",
             &[plain("requests", 60, MINUTE)],
@@ -281,6 +292,7 @@ pub(super) static PRESETS: &[Preset] = &[
         vendor: "aws-bedrock",
         upstream: None,
         base_url_env: &[("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "")],
+        all_tiers: false,
         tiers: &[],
     },
     Preset {
@@ -288,6 +300,7 @@ pub(super) static PRESETS: &[Preset] = &[
         vendor: "cerebras",
         upstream: Some("https://api.cerebras.ai"),
         base_url_env: &[("CEREBRAS_BASE_URL", "")],
+        all_tiers: false,
         tiers: &[],
     },
     Preset {
@@ -295,6 +308,7 @@ pub(super) static PRESETS: &[Preset] = &[
         vendor: "fireworks",
         upstream: Some("https://api.fireworks.ai"),
         base_url_env: &[],
+        all_tiers: false,
         tiers: &[],
     },
     Preset {
@@ -302,6 +316,7 @@ pub(super) static PRESETS: &[Preset] = &[
         vendor: "kimi",
         upstream: Some("https://api.moonshot.ai"),
         base_url_env: &[],
+        all_tiers: false,
         tiers: &[
             tier("tier-0", &KIMI[0], KIMI_SOURCE, "2026-08-28", Medium),
             tier("tier-1", &KIMI[1], KIMI_SOURCE, "2026-08-28", Medium),

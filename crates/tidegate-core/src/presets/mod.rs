@@ -3,13 +3,18 @@
 //! A preset's numbers are a first guess with a source and a date. Vendors change them more often than anybody
 //! reads their pages, so what a reply says counts for more: headers move a preset's limit both ways, and what
 //! stands in the config beside `preset` overrides it.
+//!
+//! Most limits belong to a tier, and no preset can know whose key it is used with. A service that names no
+//! tier gets only what every tier has: a guess at the smallest would hold back everybody else, and where the
+//! vendor sends no headers nothing would ever correct it.
 
 mod llm;
 mod web;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::config::{RateLimit, ServiceConfig};
+use crate::config::{Origin, RateLimit, ServiceConfig};
 use crate::dimension::Dimension;
 use crate::rate::{Algorithm, Rate};
 use crate::vendor::{Vendor, by_name as vendor_by_name, generic};
@@ -25,6 +30,8 @@ pub struct Preset {
     pub upstream: Option<&'static str>,
     /// Environment variables that SDKs take their base URL from, and the path that belongs behind it.
     pub base_url_env: &'static [(&'static str, &'static str)],
+    /// Whether `tiers` are all that the vendor has: only then does what they share hold for everybody.
+    pub all_tiers: bool,
     /// Its tiers or plans, the smallest first.
     pub tiers: &'static [Tier],
 }
@@ -55,8 +62,20 @@ pub enum Confidence {
     Low,
 }
 
+impl Confidence {
+    /// How it is called in text for a person.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Confidence::High => "high",
+            Confidence::Medium => "medium",
+            Confidence::Low => "low",
+        }
+    }
+}
+
 /// One limit of a tier.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PresetLimit {
     /// The models it is for, as a pattern; none means the whole service.
     pub model: Option<&'static str>,
@@ -81,6 +100,13 @@ pub fn all() -> impl Iterator<Item = &'static Preset> {
     llm::PRESETS.iter().chain(web::PRESETS)
 }
 
+/// The services of a config that names none: every preset that is in one place for everybody, by its name.
+#[must_use]
+pub fn served() -> BTreeMap<String, ServiceConfig> {
+    let fixed = all().filter(|preset| preset.upstream.is_some());
+    fixed.map(|preset| (preset.name.to_owned(), preset.service(None))).collect()
+}
+
 /// The preset of that name; a vendor's other names find it too.
 #[must_use]
 pub fn by_name(name: &str) -> Option<&'static Preset> {
@@ -103,20 +129,31 @@ impl Preset {
         self.tiers.iter().find(|tier| tier.name.eq_ignore_ascii_case(name))
     }
 
+    /// The limits of a tier; without one, those that every tier has.
+    pub fn limits(&self, tier: Option<&Tier>) -> impl Iterator<Item = &'static PresetLimit> {
+        let (some, others) = match tier {
+            Some(tier) => (tier.limits, &[][..]),
+            None => match self.tiers {
+                [first, others @ ..] if self.all_tiers => (first.limits, others),
+                _ => (&[][..], &[][..]),
+            },
+        };
+        some.iter().filter(move |limit| others.iter().all(|tier| tier.limits.contains(limit)))
+    }
+
     /// What a service with this preset and nothing else in its config is: the address, the counting rule, and
-    /// the limits of a tier (the smallest, if none is named).
+    /// the limits of its tier.
     #[must_use]
     pub fn service(&self, tier: Option<&Tier>) -> ServiceConfig {
         let mut service = ServiceConfig {
             preset: Some(self.name.to_owned()),
+            tier: tier.map(|tier| tier.name.to_owned()),
             upstream: self.upstream.map(str::to_owned),
             settle: self.vendor().counting.unspent,
             ..ServiceConfig::default()
         };
-        if let Some(tier) = tier.or(self.tiers.first()) {
-            for limit in tier.limits {
-                limit.add_to(&mut service);
-            }
+        for limit in self.limits(tier) {
+            limit.add_to(&mut service);
         }
         service
     }
@@ -131,6 +168,7 @@ impl PresetLimit {
         };
         if self.dimension == "concurrency" {
             limits.concurrency = Some(self.units);
+            limits.concurrency_origin = Origin::Preset;
         } else if let Ok(rate) = Rate::new(self.units, Duration::from_secs(self.window_secs)) {
             limits.rates.push(RateLimit {
                 dimension: Dimension::from_name(self.dimension),
@@ -139,6 +177,7 @@ impl PresetLimit {
                 burst: self.burst,
                 calendar: self.calendar.map(str::to_owned),
                 reserve: None,
+                origin: Origin::Preset,
             });
         }
     }
@@ -226,6 +265,28 @@ mod tests {
                     preset.name,
                     tier.name
                 );
+            }
+        }
+    }
+
+    #[test]
+    fn a_service_without_a_tier_has_what_every_tier_has() {
+        let shared = |name: &str| by_name(name).unwrap().service(None);
+        let github = shared("github");
+        assert_eq!((github.limits.concurrency, github.limits.rates.len()), (Some(100), 0));
+        assert_eq!(shared("openrouter").models["*:free"].rates.len(), 1, "20 a minute, paid or not");
+        assert_eq!(shared("discord").limits.rates.len(), 1, "there is one tier");
+        assert_eq!(shared("gemini").limits.rates, [], "the free tier is not the only one");
+        assert!(shared("anthropic").models.is_empty());
+    }
+
+    #[test]
+    fn every_service_of_a_preset_passes_the_checks_of_a_config() {
+        for preset in all() {
+            for tier in preset.tiers.iter().map(Some).chain([None]) {
+                let mut config = crate::Config::default();
+                config.services.insert(preset.name.to_owned(), preset.service(tier));
+                assert_eq!(config.validate(), Ok(()), "{} {tier:?}", preset.name);
             }
         }
     }

@@ -8,16 +8,27 @@ use super::{
 
 /// A service without known limits or with limits that every customer negotiates.
 const fn unlimited(name: &'static str, vendor: &'static str, upstream: Option<&'static str>) -> Preset {
-    Preset { name, vendor, upstream, base_url_env: &[], tiers: &[] }
+    Preset { name, vendor, upstream, base_url_env: &[], all_tiers: false, tiers: &[] }
 }
 
+/// A service whose every tier is listed.
 const fn service(
     name: &'static str,
     vendor: &'static str,
     upstream: Option<&'static str>,
     tiers: &'static [Tier],
 ) -> Preset {
-    Preset { name, vendor, upstream, base_url_env: &[], tiers }
+    Preset { name, vendor, upstream, base_url_env: &[], all_tiers: true, tiers }
+}
+
+/// A service with more tiers than are listed.
+const fn partly(
+    name: &'static str,
+    vendor: &'static str,
+    upstream: Option<&'static str>,
+    tiers: &'static [Tier],
+) -> Preset {
+    Preset { all_tiers: false, ..service(name, vendor, upstream, tiers) }
 }
 
 /// Shopify's REST bucket: leaks so many a second, holds twenty times that.
@@ -98,7 +109,7 @@ pub(super) static PRESETS: &[Preset] = &[
             tier("plus", &[leaky(20)], SHOPIFY, "2026", High),
         ],
     ),
-    service(
+    partly(
         "slack",
         "slack",
         Some("https://slack.com"),
@@ -176,10 +187,10 @@ pub(super) static PRESETS: &[Preset] = &[
         &[tier(
             "cloud",
             &[
-                of_endpoint("GET *", bucket("requests", 100, SECOND)),
-                of_endpoint("POST *", bucket("requests", 100, SECOND)),
-                of_endpoint("PUT *", bucket("requests", 50, SECOND)),
-                of_endpoint("DELETE *", bucket("requests", 50, SECOND)),
+                of_endpoint("GET /*", bucket("requests", 100, SECOND)),
+                of_endpoint("POST /*", bucket("requests", 100, SECOND)),
+                of_endpoint("PUT /*", bucket("requests", 50, SECOND)),
+                of_endpoint("DELETE /*", bucket("requests", 50, SECOND)),
                 plain("points", 65_000, HOUR),
             ],
             "developer.atlassian.com rate limiting",
@@ -212,13 +223,13 @@ pub(super) static PRESETS: &[Preset] = &[
             tier("high-volume", &[plain("requests", 2500, MINUTE)], ZENDESK, "2026", High),
         ],
     ),
-    service(
+    partly(
         "okta",
         "okta",
         None,
         &[tier("org", &[concurrency(75)], "developer.okta.com rl-best-practices", "2026", Medium)],
     ),
-    service(
+    partly(
         "linear",
         "linear",
         Some("https://api.linear.app"),
@@ -230,7 +241,7 @@ pub(super) static PRESETS: &[Preset] = &[
             Medium,
         )],
     ),
-    service(
+    partly(
         "dockerhub",
         "dockerhub",
         Some("https://registry-1.docker.io"),

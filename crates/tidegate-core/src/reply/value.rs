@@ -24,18 +24,14 @@ pub enum ResetForm {
 }
 
 impl ResetForm {
-    /// The form of that name in config files.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<ResetForm> {
-        Some(match name {
-            "auto" => ResetForm::Auto,
-            "seconds" => ResetForm::Seconds,
-            "milliseconds" => ResetForm::Millis,
-            "epoch-seconds" => ResetForm::EpochSeconds,
-            "epoch-milliseconds" => ResetForm::EpochMillis,
-            _ => return None,
-        })
-    }
+    /// Every form, under its name in config files.
+    pub const NAMES: [(&'static str, ResetForm); 5] = [
+        ("auto", ResetForm::Auto),
+        ("seconds", ResetForm::Seconds),
+        ("milliseconds", ResetForm::Millis),
+        ("epoch-seconds", ResetForm::EpochSeconds),
+        ("epoch-milliseconds", ResetForm::EpochMillis),
+    ];
 }
 
 /// Where absolute times are measured from: the reply's own `Date`, else the reader's clock. Parsed only when

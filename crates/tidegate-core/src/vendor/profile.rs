@@ -1,39 +1,25 @@
 //! Profiles that users write: what is peculiar to an upstream that the table does not know.
 //!
-//! In the config they stand under `[profiles.<name>]`; `docs/vendors.md` has every key. A profile starts from
-//! a row of the table (`base`, by default the generic one) and only says what differs.
+//! In the config they stand under `[profiles.<name>]`; `docs/vendors.md` has every key, and the config's parser
+//! reads them. A profile starts from a row of the table (`base`, by default the generic one) and only says what
+//! differs.
+//!
+//! A profile may have the name of a vendor of the table. Wherever that name is used it then stands before the
+//! vendor's own row, which only `base` still means: `[profiles.openai] base = "openai"` corrects what the table
+//! says of OpenAI, for every service with that preset.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, Error as _};
-
-use super::{FieldOf, Meaning, RetryUnit, Vendor, ZeroLimit, by_name, generic};
-use crate::reply::words::period_ms;
-use crate::reply::{Field, Kind, ResetForm, Verdict};
+use super::{Meaning, Vendor, ZeroLimit, generic};
+use crate::reply::{Kind, ResetForm, Verdict};
 
 /// The profiles of a config file, by name.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profiles {
     profiles: BTreeMap<String, Profile>,
 }
 
 impl Profiles {
-    /// Reads the `[profiles]` table of a config file and passes over everything else in it.
-    ///
-    /// # Errors
-    /// If the text is not TOML or a profile is not right; the error knows the line and column.
-    pub fn from_toml(text: &str) -> Result<Profiles, toml::de::Error> {
-        #[derive(Deserialize)]
-        struct File {
-            #[serde(default)]
-            profiles: Profiles,
-        }
-        toml::from_str::<File>(text).map(|file| file.profiles)
-    }
-
     /// The profile of that name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Profile> {
@@ -52,6 +38,12 @@ impl Profiles {
             all.find(|(_, profile)| profile.signs.iter().any(|sign| matches(sign, name)))
                 .map(|(key, profile)| (key.as_str(), profile))
         })
+    }
+}
+
+impl FromIterator<(String, Profile)> for Profiles {
+    fn from_iter<I: IntoIterator<Item = (String, Profile)>>(profiles: I) -> Self {
+        Profiles { profiles: profiles.into_iter().collect() }
     }
 }
 
@@ -166,189 +158,13 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-impl<'de> Deserialize<'de> for Profile {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = RawProfile::deserialize(deserializer)?;
-        Ok(Profile {
-            base: raw.base.map_or_else(generic, |base| base.0),
-            signs: raw.signs,
-            reset: raw.reset.map(|reset| reset.0),
-            reset_margin_ms: raw.reset_margin.map(|margin| margin.0),
-            zero_limit: raw.zero_limit.map(|zero| zero.0),
-            hint_on_success_refuses: raw.hint_on_success_refuses,
-            windows: raw.windows.into_iter().map(|(kind, ms)| (Kind::from_name(&kind), ms.0)).collect(),
-            headers: raw.headers.into_iter().map(RawHeader::meaning).collect(),
-            errors: raw.errors.into_iter().map(|rule| rule.0).collect(),
-        })
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawProfile {
-    base: Option<BaseName>,
-    #[serde(default)]
-    signs: Vec<String>,
-    reset: Option<ResetName>,
-    reset_margin: Option<Span>,
-    zero_limit: Option<ZeroName>,
-    hint_on_success_refuses: Option<bool>,
-    #[serde(default)]
-    windows: BTreeMap<String, Span>,
-    #[serde(default)]
-    headers: Vec<RawHeader>,
-    #[serde(default)]
-    errors: Vec<RawError>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawHeader {
-    header: String,
-    gives: Gives,
-    kind: Option<String>,
-    name: Option<String>,
-    window: Option<Span>,
-}
-
-impl RawHeader {
-    fn meaning(self) -> (String, Meaning) {
-        let of = |field| FieldOf {
-            field,
-            kind: self.kind.as_deref().map_or(Kind::Requests, Kind::from_name),
-            window_ms: self.window.as_ref().map(|window| window.0),
-            name: self.name.clone().map(Cow::Owned),
-        };
-        let meaning = match self.gives {
-            Gives::Field(field) => Meaning::Field(of(field)),
-            Gives::UsedOfLimit => Meaning::UsedOfLimit(of(Field::Used)),
-            Gives::Other(meaning) => meaning,
-        };
-        (self.header.to_ascii_lowercase(), meaning)
-    }
-}
-
-enum Gives {
-    Field(Field),
-    UsedOfLimit,
-    Other(Meaning),
-}
-
-impl<'de> Deserialize<'de> for Gives {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        Ok(match name.as_str() {
-            "limit" => Gives::Field(Field::Limit),
-            "remaining" => Gives::Field(Field::Remaining),
-            "used" => Gives::Field(Field::Used),
-            "reset" => Gives::Field(Field::Reset),
-            "reset-after" => Gives::Field(Field::ResetAfter),
-            "cost" => Gives::Field(Field::Cost),
-            "utilization" => Gives::Field(Field::Utilization),
-            "window-seconds" => Gives::Field(Field::WindowSeconds),
-            "window-milliseconds" => Gives::Field(Field::WindowMillis),
-            "name" => Gives::Field(Field::Name),
-            "used/limit" => Gives::UsedOfLimit,
-            "retry-after" => Gives::Other(Meaning::RetryAfter(RetryUnit::Standard)),
-            "retry-after-milliseconds" => Gives::Other(Meaning::RetryAfter(RetryUnit::Millis)),
-            "should-retry" => Gives::Other(Meaning::ShouldRetry),
-            "error-code" => Gives::Other(Meaning::ErrorCode),
-            other => {
-                return Err(D::Error::custom(format!(
-                    "a header cannot give `{other}`: use one of limit, remaining, used, used/limit, reset, \
-                     reset-after, cost, utilization, window-seconds, window-milliseconds, name, retry-after, \
-                     retry-after-milliseconds, should-retry, error-code"
-                )));
-            }
-        })
-    }
-}
-
-struct RawError(ProfileErrorRule);
-
-impl<'de> Deserialize<'de> for RawError {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Fields {
-            status: Option<u16>,
-            code: Option<String>,
-            phrase: Option<String>,
-            verdict: VerdictName,
-        }
-        let fields = Fields::deserialize(deserializer)?;
-        if fields.status.is_none() && fields.code.is_none() && fields.phrase.is_none() {
-            return Err(D::Error::custom(
-                "this error would match every reply: give it a status, a code or a phrase",
-            ));
-        }
-        Ok(RawError(ProfileErrorRule {
-            status: fields.status,
-            code: fields.code,
-            phrase: fields.phrase.map(|phrase| phrase.to_lowercase()),
-            verdict: fields.verdict.0,
-        }))
-    }
-}
-
-/// A value that is one of a few names; the error lists them.
-macro_rules! named_value {
-    ($name:ident, $of:ty, $what:literal, $read:expr) => {
-        struct $name($of);
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = Cow::<'_, str>::deserialize(deserializer)?;
-                let read: fn(&str) -> Option<$of> = $read;
-                read(&text).map($name).ok_or_else(|| D::Error::custom(format!(concat!("`{}` ", $what), text)))
-            }
-        }
-    };
-}
-
-named_value!(
-    BaseName,
-    &'static Vendor,
-    "is not a vendor that tidegate knows: leave `base` out to start from the generic one",
-    by_name
-);
-named_value!(
-    ResetName,
-    ResetForm,
-    "is not a form of reset: use one of auto, seconds, milliseconds, epoch-seconds, epoch-milliseconds",
-    ResetForm::from_name
-);
-named_value!(
-    Span,
-    u64,
-    "is not a length of time: write it as \"250ms\", \"10s\", \"1m\", \"2h\" or \"1d\"",
-    |text| { period_ms(text) }
-);
-named_value!(
-    ZeroName,
-    ZeroLimit,
-    "is not what a limit of zero can mean: use one of rate_limited, quota_exhausted, concurrency_limited",
-    |text| match text {
-        "rate_limited" => Some(ZeroLimit::PushBack),
-        "quota_exhausted" => Some(ZeroLimit::NotInPlan),
-        "concurrency_limited" => Some(ZeroLimit::Concurrency),
-        _ => None,
-    }
-);
-named_value!(
-    VerdictName,
-    Verdict,
-    "is not a verdict: use one of ok, rate_limited, overloaded, concurrency_limited, quota_exhausted",
-    Verdict::from_name
-);
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_profile_says_only_what_differs() {
-        let profiles = Profiles::from_toml(
+        let profiles = Profiles::parse(
             r#"
             listen = "127.0.0.1:8429"
             [profiles.prices]
@@ -365,6 +181,7 @@ mod tests {
             code = "gone"
             verdict = "quota_exhausted"
             "#,
+            "tidegate.toml",
         )
         .unwrap();
         let profile = profiles.get("prices").unwrap();
@@ -376,22 +193,5 @@ mod tests {
         assert_eq!(lens.window_ms(&Kind::Requests), Some(3_600_000));
         let found = profiles.recognise(["date", "X-Prices-Id"].into_iter());
         assert_eq!(found.map(|(name, _)| name), Some("prices"));
-    }
-
-    #[test]
-    fn a_mistake_is_shown_where_it_is() {
-        let wrong = [
-            ("[profiles.a]\nresets = \"auto\"", "unknown field `resets`"),
-            ("[profiles.a]\nreset = \"soon\"", "`soon` is not a form of reset"),
-            ("[profiles.a]\nbase = \"nobody\"", "`nobody` is not a vendor"),
-            ("[profiles.a]\nwindows = { requests = \"long\" }", "`long` is not a length of time"),
-            ("[[profiles.a.headers]]\nheader = \"x\"\ngives = \"joy\"", "a header cannot give `joy`"),
-            ("[[profiles.a.errors]]\nverdict = \"ok\"", "would match every reply"),
-        ];
-        for (text, message) in wrong {
-            let error = Profiles::from_toml(text).unwrap_err();
-            assert!(error.to_string().contains(message), "{error}");
-            assert!(error.span().is_some(), "{error}");
-        }
     }
 }

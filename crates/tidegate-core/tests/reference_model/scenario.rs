@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate_core::config::{Limits, QueueConfig, RateLimit, Reserve};
+use tidegate_core::config::{Limits, Origin, QueueConfig, RateLimit, Reserve};
 use tidegate_core::rate::{Algorithm, Rate};
 use tidegate_core::{Call, Config, Dimension, Nanos, Priority};
 
@@ -210,6 +210,7 @@ fn random_limit(dice: &mut Dice, place: Place) -> LimitPlan {
         burst: None,
         calendar: None,
         reserve: None,
+        origin: Origin::Written,
     };
     let rate = match dice.below(6) {
         0 => None,

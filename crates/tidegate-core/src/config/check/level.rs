@@ -4,7 +4,7 @@ use super::Check;
 use crate::config::hint::quoted;
 use crate::config::path::{is_bare, join};
 use crate::config::units::{Amount, check_calendar};
-use crate::config::{Limits, RateLimit, Reserve};
+use crate::config::{Limits, Origin, RateLimit, Reserve};
 use crate::dimension::Dimension;
 use crate::priority::Priority;
 use crate::rate::{Algorithm, MAX_UNITS, WindowName};
@@ -18,8 +18,7 @@ pub(in crate::config) fn rate_path(level: &str, rates: &[RateLimit], index: usiz
 }
 
 impl Check {
-    /// `preset`: whether a preset may still say how a plain rate counts.
-    pub(super) fn level(&mut self, path: &str, limits: &Limits, preset: bool) {
+    pub(super) fn level(&mut self, path: &str, limits: &Limits) {
         let in_flight = [
             ("concurrency", limits.concurrency),
             ("throttled_concurrency", limits.throttled_concurrency),
@@ -41,18 +40,22 @@ impl Check {
         if let (Some(all), Some(throttled)) = (limits.concurrency, limits.throttled_concurrency)
             && throttled > all
         {
-            let message = format!("throttled_concurrency {throttled} is above concurrency {all}");
+            let whose = match limits.concurrency_origin {
+                Origin::Written => "",
+                Origin::Preset => "the preset's ",
+            };
+            let message = format!("throttled_concurrency {throttled} is above {whose}concurrency {all}");
             let hint = format!("use at most {all}");
             self.report(&join(path, "throttled_concurrency"), message, hint.as_str());
         }
         self.reserve(&join(path, "reserve"), &limits.reserve);
         for index in 0..limits.rates.len() {
-            self.rate(&rate_path(path, &limits.rates, index), &limits.rates[index], preset);
+            self.rate(&rate_path(path, &limits.rates, index), &limits.rates[index]);
             self.duplicate(path, &limits.rates, index);
         }
     }
 
-    fn rate(&mut self, path: &str, limit: &RateLimit, preset: bool) {
+    fn rate(&mut self, path: &str, limit: &RateLimit) {
         if let Dimension::Custom(name) = &limit.dimension
             && (!is_bare(name) || Dimension::from_name(name) != limit.dimension)
         {
@@ -73,19 +76,14 @@ impl Check {
             self.reserve(&join(path, "reserve"), reserve);
         }
         if let Some(burst) = limit.burst {
-            self.burst(&join(path, "burst"), burst, limit, preset);
+            self.burst(&join(path, "burst"), burst, limit);
         }
     }
 
-    fn burst(&mut self, path: &str, burst: u64, limit: &RateLimit, preset: bool) {
+    fn burst(&mut self, path: &str, burst: u64, limit: &RateLimit) {
         let units = limit.rate.units();
         let written = |units| Amount::of(units, limit.dimension.scale());
-        // A plain rate beside a preset may turn out to be a bucket: only the preset can tell.
-        let is_window = match limit.algorithm {
-            Some(Algorithm::SlidingWindow | Algorithm::FixedWindow) => true,
-            Some(Algorithm::TokenBucket) => false,
-            None => limit.calendar.is_some() || !preset,
-        };
+        let is_window = limit.counts_by() != Algorithm::TokenBucket;
         if burst == 0 {
             self.report(
                 path,

@@ -57,17 +57,17 @@ impl Config {
 pub(super) fn check(config: &Config) -> Vec<Problem> {
     let mut check = Check { problems: Vec::new() };
     check.top(config);
-    check.level("global", &config.global, false);
-    check.level("loops", &config.loops, false);
+    check.level("global", &config.global);
+    check.level("loops", &config.loops);
     for (name, service) in &config.services {
-        check.service(name, service);
+        check.service(name, service, &config.profiles);
     }
     for (name, loop_type) in &config.loop_types {
         let path = join("loop_types", name);
         if name.is_empty() {
             check.report(&path, "a loop type must have a name", None);
         }
-        check.level(&path, &loop_type.limits, false);
+        check.level(&path, &loop_type.limits);
         let weight = join(&path, "weight");
         if !(loop_type.weight.is_finite() && loop_type.weight > 0.0) {
             let message = format!("a weight of {} shares nothing out", loop_type.weight);

@@ -2,23 +2,30 @@
 
 use super::{Check, names};
 use crate::config::expand::is_variable_name;
-use crate::config::hint::{did_you_mean_or_list, quoted};
+use crate::config::hint::{did_you_mean, did_you_mean_or_list, quoted};
 use crate::config::path::join;
-use crate::config::presets::PRESETS;
 use crate::config::{BreakerConfig, QueueConfig, RetryConfig, ServiceConfig};
+use crate::presets;
+use crate::vendor::{self, Profiles};
 
 impl Check {
-    pub(super) fn service(&mut self, name: &str, service: &ServiceConfig) {
+    pub(super) fn service(&mut self, name: &str, service: &ServiceConfig, profiles: &Profiles) {
         let path = join("services", name);
         if let Some((message, hint)) = names::wrong_service_name(name) {
             self.report(&path, message, hint);
         }
-        if let Some(preset) = &service.preset
-            && !PRESETS.contains(&preset.as_str())
+        self.preset(&path, service);
+        if let Some(profile) = &service.profile
+            && service.profile_base(profiles).is_none()
         {
-            let hint = did_you_mean_or_list(preset, &PRESETS);
-            let message = format!("unknown preset {}", quoted(preset));
-            self.report(&join(&path, "preset"), message, hint.as_str());
+            let known: Vec<&str> = profiles.names().chain(vendor::all().map(|vendor| vendor.name)).collect();
+            let hint = did_you_mean(profile, known)
+                .unwrap_or_else(|| "write it as [profiles.<name>], or name a vendor".into());
+            self.report(
+                &join(&path, "profile"),
+                format!("unknown profile {}", quoted(profile)),
+                hint.as_str(),
+            );
         }
         if let Some(upstream) = &service.upstream {
             self.http_url(&join(&path, "upstream"), upstream);
@@ -28,14 +35,13 @@ impl Check {
             let hint = "name the variable that holds the key, such as `OPENAI_API_KEY`";
             self.report(&join(&path, "api_key_env"), "this is not the name of an environment variable", hint);
         }
-        let preset = service.preset.is_some();
-        self.level(&path, &service.limits, preset);
+        self.level(&path, &service.limits);
         for (pattern, limits) in &service.endpoints {
             let path = join(&join(&path, "endpoints"), pattern);
             if let Some((message, hint)) = names::wrong_endpoint(pattern) {
                 self.report(&path, message, hint.as_str());
             }
-            self.level(&path, limits, preset);
+            self.level(&path, limits);
         }
         for (pattern, limits) in &service.models {
             let path = join(&join(&path, "models"), pattern);
@@ -43,13 +49,40 @@ impl Check {
                 let message = format!("{} is not a model pattern", quoted(pattern));
                 self.report(&path, message, "write a model's name, with `*` for anything, such as `gpt-4o*`");
             }
-            self.level(&path, limits, preset);
+            self.level(&path, limits);
         }
         self.retry(&join(&path, "retry"), &service.retry);
         if let Some(breaker) = &service.breaker {
             self.breaker(&join(&path, "breaker"), breaker);
         }
         self.queue(&join(&path, "queue"), &service.queue);
+    }
+
+    fn preset(&mut self, path: &str, service: &ServiceConfig) {
+        let preset = service.preset.as_deref().and_then(presets::by_name);
+        if let (Some(written), None) = (&service.preset, preset) {
+            let known: Vec<&str> = presets::all().map(|preset| preset.name).collect();
+            let hint = did_you_mean_or_list(written, &known);
+            let message = format!("unknown preset {}", quoted(written));
+            self.report(&join(path, "preset"), message, hint.as_str());
+        }
+        let Some(tier) = &service.tier else { return };
+        let path = join(path, "tier");
+        match preset {
+            // Without a known preset no tier can be judged.
+            None if service.preset.is_some() => {}
+            None => self.report(&path, "a tier is one of a preset's", "add `preset`, or remove `tier`"),
+            Some(preset) if preset.tiers.is_empty() => {
+                let message = format!("the preset `{}` knows no tiers", preset.name);
+                self.report(&path, message, "remove `tier`, and write the limits themselves");
+            }
+            Some(preset) if preset.tier(tier).is_none() => {
+                let known: Vec<&str> = preset.tiers.iter().map(|tier| tier.name).collect();
+                let message = format!("unknown tier {} of the preset `{}`", quoted(tier), preset.name);
+                self.report(&path, message, format!("use one of {}", known.join(", ")).as_str());
+            }
+            Some(_) => {}
+        }
     }
 
     fn retry(&mut self, path: &str, retry: &RetryConfig) {

@@ -3,7 +3,8 @@
 use super::walk::{Field, Walk};
 use crate::config::hint::{did_you_mean, distance, quoted};
 
-pub(super) const TOP: &[&str] = &["listen", "state", "global", "services", "loop_types", "loops", "alerts"];
+pub(super) const TOP: &[&str] =
+    &["listen", "state", "global", "services", "loop_types", "loops", "alerts", "profiles"];
 pub(super) const STATE: &[&str] = &["path", "redis"];
 pub(super) const ALERTS: &[&str] = &["approaching", "webhook"];
 pub(super) const RETRY: &[&str] = &["max_retries", "initial", "max", "jitter", "budget"];
@@ -26,6 +27,8 @@ pub(super) const LEVEL: &[&str] = &[
 /// What a service has beside the keys of a level.
 pub(super) const SERVICE: &[&str] = &[
     "preset",
+    "tier",
+    "profile",
     "upstream",
     "api_key_env",
     "endpoints",
@@ -41,7 +44,22 @@ pub(super) const SERVICE: &[&str] = &[
 /// What a loop type has beside the keys of a level.
 pub(super) const LOOP_TYPE: &[&str] = &["priority", "weight"];
 
-/// Where a key of each list belongs, in words.
+pub(super) const PROFILE: &[&str] = &[
+    "base",
+    "signs",
+    "reset",
+    "reset_margin",
+    "windows",
+    "zero_limit",
+    "hint_on_success_refuses",
+    "headers",
+    "errors",
+];
+pub(super) const PROFILE_HEADER: &[&str] = &["header", "gives", "kind", "window", "name"];
+pub(super) const PROFILE_ERROR: &[&str] = &["status", "code", "phrase", "verdict"];
+
+/// Where a key of each list belongs, in words. Those of profiles are left out: `errors` or `status` elsewhere
+/// is more likely a custom unit than a key that lost its way.
 const HOMES: &[(&[&str], &str)] = &[
     (TOP, "at the top of the file"),
     (LEVEL, "in [global], [loops], a service, an endpoint, a model or a loop type"),

@@ -5,11 +5,15 @@
 //! finished model, whose problems are put back to those places. Broken TOML ends it after the first step,
 //! since what is left of the file would only be misread.
 //!
+//! A service is read over its preset, so that what comes out is what is in force; each limit still knows which
+//! of the two it is from.
+//!
 //! Any string value may hold `${VAR}`. The core reads no environment: the caller passes it in. What a variable
 //! held is never repeated in a message, since it may be a secret.
 
 mod keys;
 mod level;
+mod profile;
 mod rates;
 mod service;
 mod top;
@@ -20,6 +24,7 @@ use toml::de::DeTable;
 use super::check::check;
 use super::error::{ConfigErrors, Fault};
 use super::{Config, path};
+use crate::vendor::Profiles;
 use walk::Walk;
 
 impl Config {
@@ -58,19 +63,67 @@ impl Config {
         file: &str,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Config, ConfigErrors> {
-        let (document, broken) = DeTable::parse_recoverable(text);
-        if !broken.is_empty() {
-            let faults = broken.iter().map(syntax).collect();
-            // One slip breaks the rest of its line in more ways: the first is the one to read.
-            return Err(ConfigErrors::locate(faults, text, file).first_of_each_line());
-        }
-        let mut walk = Walk::new(env);
-        let config = walk.config(document.get_ref());
-        for problem in check(&config) {
-            walk.problem(problem);
-        }
-        if walk.faults.is_empty() { Ok(config) } else { Err(ConfigErrors::locate(walk.faults, text, file)) }
+        read(text, file, env, |walk, document| {
+            let config = walk.config(document);
+            for problem in check(&config) {
+                walk.problem(problem);
+            }
+            config
+        })
     }
+}
+
+impl Profiles {
+    /// Reads the `[profiles]` of a config and passes over everything else in it, right or wrong.
+    ///
+    /// ```
+    /// use tidegate_core::vendor::Profiles;
+    ///
+    /// let text = "[profiles.prices]\nbase = \"openai\"\nreset = \"milliseconds\"\n";
+    /// let profiles = Profiles::parse(text, "tidegate.toml")?;
+    /// assert_eq!(profiles.get("prices").map(|profile| profile.base.name), Some("openai"));
+    /// # Ok::<(), tidegate_core::config::ConfigErrors>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Everything that is wrong with the profiles, each with its line, column and a hint.
+    pub fn parse(text: &str, file: &str) -> Result<Profiles, ConfigErrors> {
+        Profiles::parse_with(text, file, &|_| None)
+    }
+
+    /// The same with `${VAR}` expanding through `env`.
+    ///
+    /// # Errors
+    /// As [`Profiles::parse`]; a variable that `env` does not know is one of them.
+    pub fn parse_with(
+        text: &str,
+        file: &str,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Profiles, ConfigErrors> {
+        read(text, file, env, |walk, document| {
+            let fields = walk.fields("", document);
+            let section = fields.iter().find(|field| field.name == "profiles");
+            section.map(|field| walk.profiles(field)).unwrap_or_default()
+        })
+    }
+}
+
+/// What `through` finds in the document, unless it found faults.
+fn read<T>(
+    text: &str,
+    file: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+    through: impl FnOnce(&mut Walk<'_>, &DeTable<'_>) -> T,
+) -> Result<T, ConfigErrors> {
+    let (document, broken) = DeTable::parse_recoverable(text);
+    if !broken.is_empty() {
+        let faults = broken.iter().map(syntax).collect();
+        // One slip breaks the rest of its line in more ways: the first is the one to read.
+        return Err(ConfigErrors::locate(faults, text, file).first_of_each_line());
+    }
+    let mut walk = Walk::new(env);
+    let found = through(&mut walk, document.get_ref());
+    if walk.faults.is_empty() { Ok(found) } else { Err(ConfigErrors::locate(walk.faults, text, file)) }
 }
 
 /// Broken TOML in the form of every other error.

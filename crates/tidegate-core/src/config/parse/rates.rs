@@ -4,8 +4,8 @@ use toml::de::DeValue;
 
 use super::keys::RATE;
 use super::walk::{Field, Kind, Walk};
-use crate::config::RateLimit;
 use crate::config::units::{Amount, UnitError, parse_rate_of};
+use crate::config::{Origin, RateLimit};
 use crate::dimension::Dimension;
 use crate::rate::Algorithm;
 
@@ -76,6 +76,7 @@ impl Walk<'_> {
             burst: None,
             calendar,
             reserve: None,
+            origin: Origin::Written,
         })
     }
 

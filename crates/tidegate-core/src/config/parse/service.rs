@@ -1,23 +1,29 @@
 //! One service.
 
+use std::mem::take;
+
 use super::keys::{BREAKER, QUEUE, RETRY, SERVICE};
 use super::walk::{Field, Walk};
 use crate::config::{BreakerConfig, Headers, Mode, QueueConfig, RetryConfig, ServiceConfig, SettleRule};
+use crate::presets;
+use crate::vendor::Profiles;
 
 impl Walk<'_> {
-    pub fn service(&mut self, section: &Field<'_>) -> ServiceConfig {
-        let mut service = ServiceConfig::default();
+    /// A service: what its preset says, and over it key by key what is written.
+    pub fn service(&mut self, section: &Field<'_>, profiles: &Profiles) -> ServiceConfig {
         let fields = self.table(section);
-        service.limits = self.level(&section.path, &fields, SERVICE);
+        let mut service = self.start(&fields, profiles);
+        service.limits = self.level(&section.path, &fields, SERVICE).over(take(&mut service.limits));
         for field in &fields {
             match field.name {
-                "preset" => service.preset = self.string(field),
-                "upstream" => service.upstream = self.string(field),
+                // They said where to start.
+                "preset" | "tier" | "profile" => {}
+                "upstream" => service.upstream = self.string(field).or(service.upstream),
                 "api_key_env" => service.api_key_env = self.string(field),
-                "per_key" => service.per_key = self.flag(field).unwrap_or_default(),
+                "per_key" => service.per_key = self.flag(field).unwrap_or(service.per_key),
                 "mode" => {
                     let names = [("enforce", Mode::Enforce), ("observe", Mode::Observe)];
-                    service.mode = self.choice(field, &names).unwrap_or_default();
+                    service.mode = self.choice(field, &names).unwrap_or(service.mode);
                 }
                 "headers" => {
                     let names = [
@@ -25,25 +31,27 @@ impl Walk<'_> {
                         ("authoritative", Headers::Authoritative),
                         ("ignore", Headers::Ignore),
                     ];
-                    service.headers = self.choice(field, &names).unwrap_or_default();
+                    service.headers = self.choice(field, &names).unwrap_or(service.headers);
                 }
                 "settle" => {
                     let names = [("refund", SettleRule::Refund), ("keep", SettleRule::Keep)];
-                    service.settle = self.choice(field, &names).unwrap_or_default();
+                    service.settle = self.choice(field, &names).unwrap_or(service.settle);
                 }
                 "endpoints" => {
                     for field in self.table(field) {
-                        service.endpoints.insert(field.name.to_owned(), self.plain_level(&field));
+                        let level = service.endpoints.entry(field.name.to_owned()).or_default();
+                        *level = self.plain_level(&field).over(take(level));
                     }
                 }
                 "models" => {
                     for field in self.table(field) {
-                        service.models.insert(field.name.to_owned(), self.plain_level(&field));
+                        let level = service.models.entry(field.name.to_owned()).or_default();
+                        *level = self.plain_level(&field).over(take(level));
                     }
                 }
-                "retry" => service.retry = self.retry(field),
-                "breaker" => service.breaker = Some(self.breaker(field)),
-                "queue" => service.queue = self.queue(field),
+                "retry" => self.retry(field, &mut service.retry),
+                "breaker" => self.breaker(field, service.breaker.get_or_insert_default()),
+                "queue" => self.queue(field, &mut service.queue),
                 // All others are the level's, known or not.
                 _ => {}
             }
@@ -51,8 +59,25 @@ impl Walk<'_> {
         service
     }
 
-    fn retry(&mut self, section: &Field<'_>) -> RetryConfig {
-        let mut retry = RetryConfig::default();
+    /// What a service is before its own keys are read. A name that is not known stays as it was written, for
+    /// the checks to report.
+    fn start(&mut self, fields: &[Field<'_>], profiles: &Profiles) -> ServiceConfig {
+        let [preset, tier, profile] = ["preset", "tier", "profile"]
+            .map(|name| fields.iter().find(|field| field.name == name).and_then(|field| self.string(field)));
+        let mut service = match preset.as_deref().and_then(presets::by_name) {
+            Some(known) => known.service(tier.as_deref().and_then(|tier| known.tier(tier))),
+            None => ServiceConfig::default(),
+        };
+        service.profile = profile;
+        if let (None, Some(base)) = (&preset, service.profile_base(profiles)) {
+            service.settle = base.counting.unspent;
+        }
+        service.preset = service.preset.or(preset);
+        service.tier = service.tier.or(tier);
+        service
+    }
+
+    fn retry(&mut self, section: &Field<'_>, retry: &mut RetryConfig) {
         for field in self.table(section) {
             match field.name {
                 "max_retries" => retry.max_retries = self.count_u32(&field),
@@ -63,11 +88,9 @@ impl Walk<'_> {
                 _ => self.unknown_key(&field, &section.path, RETRY, None),
             }
         }
-        retry
     }
 
-    fn breaker(&mut self, section: &Field<'_>) -> BreakerConfig {
-        let mut breaker = BreakerConfig::default();
+    fn breaker(&mut self, section: &Field<'_>, breaker: &mut BreakerConfig) {
         for field in self.table(section) {
             match field.name {
                 "failures" => breaker.failures = self.count_u32(&field).unwrap_or(breaker.failures),
@@ -75,11 +98,9 @@ impl Walk<'_> {
                 _ => self.unknown_key(&field, &section.path, BREAKER, None),
             }
         }
-        breaker
     }
 
-    fn queue(&mut self, section: &Field<'_>) -> QueueConfig {
-        let mut queue = QueueConfig::default();
+    fn queue(&mut self, section: &Field<'_>, queue: &mut QueueConfig) {
         for field in self.table(section) {
             match field.name {
                 "timeout" => queue.timeout = self.duration(&field),
@@ -94,6 +115,5 @@ impl Walk<'_> {
                 _ => self.unknown_key(&field, &section.path, QUEUE, None),
             }
         }
-        queue
     }
 }

@@ -6,12 +6,18 @@ use super::keys::{ALERTS, LOOP_TYPE, STATE, TOP};
 use super::walk::{Field, Walk};
 use crate::config::path::join;
 use crate::config::{AlertsConfig, Config, LoopTypeConfig, StateConfig};
+use crate::presets;
 use crate::priority::Priority;
 
 impl Walk<'_> {
     pub fn config(&mut self, document: &DeTable<'_>) -> Config {
         let mut config = Config::default();
-        for field in self.fields("", document) {
+        let fields = self.fields("", document);
+        // Services name profiles, wherever in the file these stand.
+        if let Some(field) = fields.iter().find(|field| field.name == "profiles") {
+            config.profiles = self.profiles(field);
+        }
+        for field in fields {
             match field.name {
                 "listen" => {
                     if let Some(listen) = self.string(&field) {
@@ -24,7 +30,8 @@ impl Walk<'_> {
                 "alerts" => config.alerts = self.alerts(&field),
                 "services" => {
                     for field in self.table(&field) {
-                        config.services.insert(field.name.to_owned(), self.service(&field));
+                        let service = self.service(&field, &config.profiles);
+                        config.services.insert(field.name.to_owned(), service);
                     }
                 }
                 "loop_types" => {
@@ -32,12 +39,16 @@ impl Walk<'_> {
                         config.loop_types.insert(field.name.to_owned(), self.loop_type(&field));
                     }
                 }
+                "profiles" => {}
                 name => {
                     let service = matches!(field.value, DeValue::Table(_))
                         .then(|| format!("a service is written [{}]", join("services", name)));
                     self.unknown_key(&field, "", TOP, service);
                 }
             }
+        }
+        if config.services.is_empty() {
+            config.services = presets::served();
         }
         config
     }

@@ -225,6 +225,7 @@ proptest! {
             burst: None,
             calendar: None,
             reserve: None,
+            origin: crate::config::Origin::Written,
         };
         let text = WrittenRate::from(&limit).to_string();
         prop_assert_eq!(rate_of(&text, &dimension), Ok(rate), "{}", text);

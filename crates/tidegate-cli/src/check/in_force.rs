@@ -1,0 +1,120 @@
+//! The limits that a config puts in force, by the names that refusals and metrics give them, each with where it
+//! is from.
+
+use serde_json::{Value, json};
+use tidegate_core::Config;
+use tidegate_core::config::units::WrittenRate;
+use tidegate_core::config::{Limits, Origin, RateLimit, ServiceConfig};
+use tidegate_core::presets::{self, Preset, Tier};
+use tidegate_core::rate::WindowName;
+
+/// One limit.
+pub struct InForce<'c> {
+    pub name: String,
+    /// How much, in words.
+    pub amount: String,
+    /// How much, for a program: the keys and values that this kind of limit has.
+    parts: Value,
+    /// The service whose preset says so; none if the file does.
+    preset: Option<&'c ServiceConfig>,
+}
+
+impl InForce<'_> {
+    /// Where it is from, in words.
+    pub fn from(&self) -> String {
+        match self.source() {
+            None => "file".into(),
+            Some((preset, Some(tier), _)) => format!("preset {}, tier {}", preset.name, tier.name),
+            Some((preset, None, _)) => format!("preset {}, every tier", preset.name),
+        }
+    }
+
+    /// Who says so outside of the file, and when.
+    pub fn evidence(&self) -> Option<String> {
+        let (_, _, of) = self.source()?;
+        Some(format!("{}: {}, {}, confidence {}", self.from(), of.source, of.date, of.confidence.name()))
+    }
+
+    pub fn json(&self) -> Value {
+        let mut value = json!({ "name": self.name, "from": "file" });
+        if let Some((preset, tier, of)) = self.source() {
+            value = json!({
+                "name": self.name,
+                "from": "preset",
+                "preset": preset.name,
+                "tier": tier.map(|tier| tier.name),
+                "source": of.source,
+                "date": of.date,
+                "confidence": of.confidence.name(),
+            });
+        }
+        if let (Value::Object(value), Value::Object(parts)) = (&mut value, &self.parts) {
+            value.extend(parts.clone());
+        }
+        value
+    }
+
+    /// The preset, the tier that was named, and the tier whose numbers these are: any, if all have them.
+    fn source(&self) -> Option<(&'static Preset, Option<&'static Tier>, &'static Tier)> {
+        let service = self.preset?;
+        let preset = presets::by_name(service.preset.as_deref()?)?;
+        let tier = service.tier.as_deref().and_then(|tier| preset.tier(tier));
+        Some((preset, tier, tier.or(preset.tiers.first())?))
+    }
+}
+
+/// All limits of a config.
+pub fn limits(config: &Config) -> Vec<InForce<'_>> {
+    let mut found = Vec::new();
+    level(&mut found, "global", &config.global, None);
+    for (name, service) in &config.services {
+        level(&mut found, name, &service.limits, Some(service));
+        for (pattern, limits) in &service.endpoints {
+            level(&mut found, &format!("{name}/endpoint:{pattern}"), limits, Some(service));
+        }
+        for (pattern, limits) in &service.models {
+            level(&mut found, &format!("{name}/model:{pattern}"), limits, Some(service));
+        }
+    }
+    for (name, loop_type) in &config.loop_types {
+        level(&mut found, &format!("loop_type:{name}"), &loop_type.limits, None);
+    }
+    level(&mut found, "loop:*", &config.loops, None);
+    found
+}
+
+fn level<'c>(found: &mut Vec<InForce<'c>>, name: &str, limits: &Limits, service: Option<&'c ServiceConfig>) {
+    let preset = |origin| service.filter(|_| origin == Origin::Preset);
+    found.extend(limits.rates.iter().map(|limit| rate(name, limit, preset(limit.origin))));
+    let in_flight = [
+        ("concurrency", limits.concurrency, limits.concurrency_origin),
+        ("throttled_concurrency", limits.throttled_concurrency, Origin::Written),
+        ("byte_budget", limits.byte_budget, Origin::Written),
+    ];
+    for (kind, limit, origin) in in_flight {
+        found.extend(limit.map(|units| InForce {
+            name: format!("{name}/{kind}"),
+            amount: units.to_string(),
+            parts: json!({ "units": units }),
+            preset: preset(origin),
+        }));
+    }
+}
+
+fn rate<'c>(level: &str, limit: &RateLimit, preset: Option<&'c ServiceConfig>) -> InForce<'c> {
+    let (written, algorithm) = (WrittenRate::from(limit).to_string(), limit.counts_by().name());
+    let burst = limit.burst.map_or(String::new(), |burst| format!(", burst {burst}"));
+    InForce {
+        name: format!("{level}/{}/{}", limit.dimension, WindowName(limit.rate.window())),
+        amount: format!("{written} {algorithm}{burst}"),
+        parts: json!({
+            "rate": written,
+            "units": limit.rate.units(),
+            "window_ms": u64::try_from(limit.rate.window().as_millis()).unwrap_or(u64::MAX),
+            "algorithm": algorithm,
+            "burst": limit.burst,
+            "calendar": limit.calendar,
+        }),
+        preset,
+    }
+}
