@@ -130,6 +130,26 @@ proptest! {
 proptest! {
     #![proptest_config(cases(40))]
 
+    /// As if everybody waiting took one unit as soon as there is one. A bucket that fills within a nanosecond
+    /// loses the rest of it, each time.
+    #[test]
+    fn the_flow_is_told_to_a_nanosecond_a_unit(
+        (units, length, start) in (1_u64..1_000, any_window(), 0_u64..1 << 40),
+        (capacity, spent, withheld) in (1_u64..20, 0_u64..60, 0_u64..5),
+    ) {
+        let mut bucket = bucket(units, length, capacity, start);
+        bucket.take(spent, Nanos(start));
+        let withheld = withheld.min(capacity - 1);
+        let asked = bucket.clone();
+        let mut now = start;
+        for count in 1..40_u64 {
+            now = bucket.earliest(1, withheld).0.max(now);
+            bucket.take(1, Nanos(now));
+            let told = asked.flows_by(count.into(), withheld, Nanos(start)).0;
+            prop_assert!(told <= now && now <= told + count, "unit {} at {}, not at {}", count, now, told);
+        }
+    }
+
     /// Tick-based refills lose what falls between two ticks, and rounding drifts.
     #[test]
     fn a_thousand_small_refills_are_one_large_one(
