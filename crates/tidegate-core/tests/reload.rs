@@ -52,6 +52,7 @@ fn a_waiting_estimate_is_brought_down_when_its_limit_is_lowered() {
         burst: Some(50),
         calendar: None,
         reserve: None,
+        origin: Default::default(),
     };
     world.engine.set_rate("api/requests/1s", &lowered, world.now).expect("valid");
     world.collect();
@@ -69,6 +70,7 @@ fn a_limit_changed_to_another_window_counts_in_that_window() {
         burst: Some(10),
         calendar: None,
         reserve: None,
+        origin: Default::default(),
     };
     world.engine.set_rate("api/requests/1s", &slower, world.now).expect("valid");
     let calls = world.calls(20, &Call::to("api"));

@@ -79,7 +79,7 @@ impl Slot {
         }
     }
 
-    fn into_verdict(&self) -> Option<Verdict> {
+    fn take_verdict(&self) -> Option<Verdict> {
         match std::mem::take(&mut *self.0.lock()) {
             Cell::Decided(verdict) => Some(verdict),
             Cell::Empty | Cell::Waiting(_) => None,
@@ -170,7 +170,7 @@ impl Drop for Acquire {
         if let State::Waiting { ticket, slot, .. } = &self.state {
             self.gate.withdraw(*ticket);
             // Granted, but nobody came for it: the call never left.
-            if let Some(Verdict::Granted(grant)) = slot.into_verdict() {
+            if let Some(Verdict::Granted(grant)) = slot.take_verdict() {
                 self.gate.cancel(grant);
             }
         }

@@ -90,10 +90,10 @@ impl SlidingWindow {
         if cost > free {
             return false;
         }
-        if let Some(pacer) = &mut self.pacer {
-            if !pacer.try_pace(cost, now) {
-                return false;
-            }
+        if let Some(pacer) = &mut self.pacer
+            && !pacer.try_pace(cost, now)
+        {
+            return false;
         }
         if now.0 >= self.slot_end {
             self.open_slot(now);

@@ -101,10 +101,10 @@ impl Engine {
             self.due_soon(limit, cost, now)
         };
         for at in here.into_iter().chain(through) {
-            if let Some((spare, until)) = self.spare_beside(at, limit, lane, role, now) {
-                if spare < least.0 {
-                    least = (spare, until);
-                }
+            if let Some((spare, until)) = self.spare_beside(at, limit, lane, role, now)
+                && spare < least.0
+            {
+                least = (spare, until);
             }
         }
         least

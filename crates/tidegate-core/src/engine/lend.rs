@@ -73,12 +73,12 @@ impl Engine {
             let name = self.limit_name(limit);
             self.loan_requests.push(LoanRequest { limit: name, units, spent });
         }
-        if need > 0 {
-            if let Some(lent) = &self.limits[limit as usize].lent {
-                let again = lent.ask_at();
-                if again > now {
-                    self.arm_sooner(limit, again);
-                }
+        if need > 0
+            && let Some(lent) = &self.limits[limit as usize].lent
+        {
+            let again = lent.ask_at();
+            if again > now {
+                self.arm_sooner(limit, again);
             }
         }
     }

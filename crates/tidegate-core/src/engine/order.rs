@@ -288,10 +288,10 @@ impl Engine {
 
     fn leave(&mut self, lane: u32) {
         let Lane { tag, seq, bound, class, .. } = self.lanes[lane as usize];
-        if let Some(contention) = self.limits[bound as usize].contention.as_mut() {
-            if let Some(held) = contention.classes[class as usize].as_mut() {
-                self.order.remove(&mut held.root, (tag, seq, lane));
-            }
+        if let Some(contention) = self.limits[bound as usize].contention.as_mut()
+            && let Some(held) = contention.classes[class as usize].as_mut()
+        {
+            self.order.remove(&mut held.root, (tag, seq, lane));
         }
     }
 }

@@ -308,6 +308,7 @@ fn plain(dimension: Dimension, units: u64, window: Duration) -> RateLimit {
         burst: None,
         calendar: None,
         reserve: None,
+        origin: Default::default(),
     }
 }
 

@@ -307,13 +307,12 @@ impl Reference {
                         return Some((lane, *number, false));
                     }
                 }
-                if lane != first {
-                    if let Some(other) =
+                if lane != first
+                    && let Some(other) =
                         self.obstacle(lane, &calls[0].1, Role::Other).filter(|at| *at != limit)
-                    {
-                        self.unbind(lane);
-                        self.bind(lane, other);
-                    }
+                {
+                    self.unbind(lane);
+                    self.bind(lane, other);
                 }
             }
         }
