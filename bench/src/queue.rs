@@ -10,15 +10,15 @@
 
 use std::future::Future;
 use std::num::NonZeroU32;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use governor::{DefaultDirectRateLimiter, Quota};
 use throttle_net::{Queue, Throttle};
 use tidegate::{Call, Config, Gate};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
 use crate::harness::{Effort, quantile};
@@ -57,20 +57,21 @@ pub fn table(effort: Effort) -> Result<()> {
 /// Drains one queue of one limiter once, for a profiler.
 pub fn run(contender: &str, waiters: usize) -> Result<()> {
     let load = Load { waiters, rate: 200_000, burst: 2_000 };
-    let (_, limiter) = contenders(load)?
+    let (_, queue) = contenders(load)?
         .into_iter()
         .find(|(name, _)| name.contains(contender))
         .with_context(|| format!("no contender `{contender}`"))?;
-    let run = limiter.drain(&two_workers()?, load)?;
+    let run = queue.drain(waiters)?;
     println!("{:.3} of ideal, {:.0} ms CPU", run.seconds / load.ideal(), run.cpu * 1e3);
     Ok(())
 }
 
-fn contenders(load: Load) -> Result<Vec<(&'static str, Limiter)>> {
+fn contenders(load: Load) -> Result<Vec<(&'static str, Box<dyn Waited>)>> {
     Ok(vec![
-        ("**tidegate** `acquire`", Limiter::ours(load)?),
-        ("governor 0.10 `until_ready`", Limiter::governor(load)?),
-        ("leaky-bucket 1.1 `acquire_one`", Limiter::leaky(load)),
+        ("**tidegate** `acquire`, token bucket", ours(load, "token-bucket")?),
+        ("tidegate `acquire`, paced sliding window", ours(load, "sliding-window")?),
+        ("governor 0.10 `until_ready`", governor(load)?),
+        ("leaky-bucket 1.1 `acquire_one`", leaky(load)),
     ])
 }
 
@@ -81,8 +82,8 @@ fn makespans(load: Load, runs: usize) -> Result<()> {
         for turn in 0..names.len() {
             let which = (turn + round) % names.len();
             // Made anew each time: a bucket starts full.
-            let (_, limiter) = contenders(load)?.swap_remove(which);
-            found[which].push(limiter.drain(&two_workers()?, load)?);
+            let (_, queue) = contenders(load)?.swap_remove(which);
+            found[which].push(queue.drain(load.waiters)?);
         }
     }
     println!("| | makespan, ms | of ideal | worst | CPU, ms |");
@@ -105,15 +106,15 @@ fn makespans(load: Load, runs: usize) -> Result<()> {
 fn displacements(load: Load) -> Result<()> {
     println!("| | mean displacement | largest |");
     println!("|---|--:|--:|");
-    let limiters = [
-        ("**tidegate** `acquire`", Limiter::ours(load)?),
-        ("governor 0.10 `until_ready`", Limiter::governor(load)?),
-        ("leaky-bucket 1.1 `acquire_one`", Limiter::leaky(load)),
-        ("throttle-net 2.0 `Throttle::acquire`", Limiter::throttle(load)),
-        ("throttle-net 2.0 `Queue::acquire`", Limiter::throttle_queue(load)),
+    let queues = [
+        ("**tidegate** `acquire`, token bucket", ours(load, "token-bucket")?),
+        ("governor 0.10 `until_ready`", governor(load)?),
+        ("leaky-bucket 1.1 `acquire_one`", leaky(load)),
+        ("throttle-net 2.0 `Throttle::acquire`", throttle(load)),
+        ("throttle-net 2.0 `Queue::acquire`", throttle_queue(load)),
     ];
-    for (name, limiter) in limiters {
-        let order = limiter.order(load.waiters)?;
+    for (name, queue) in queues {
+        let order = queue.order(load.waiters)?;
         let distances: Vec<usize> = order.iter().enumerate().map(|(rank, at)| rank.abs_diff(*at)).collect();
         let mean = distances.iter().sum::<usize>() as f64 / distances.len() as f64;
         println!("| {name} | {mean:.2} | {} |", distances.iter().max().copied().unwrap_or_default());
@@ -122,18 +123,68 @@ fn displacements(load: Load) -> Result<()> {
     Ok(())
 }
 
-fn two_workers() -> Result<Runtime> {
-    Ok(Builder::new_multi_thread().worker_threads(2).enable_all().build()?)
+fn ours(load: Load, algorithm: &str) -> Result<Box<dyn Waited>> {
+    let config = format!(
+        "[services.api]\n\
+         requests = {{ limit = \"{}/s\", algorithm = \"{algorithm}\", burst = {} }}\n\
+         queue = {{ max_waiting = 1000000 }}\n",
+        load.rate, load.burst
+    );
+    let gate = Gate::builder().config(Config::parse(&config)?).build()?;
+    let call = Arc::new(Call::to("api"));
+    Ok(Box::new(move || {
+        let (gate, call) = (gate.clone(), call.clone());
+        // The permit is given back at once.
+        async move { gate.acquire(&*call).await.map(drop).map_err(Into::into) }
+    }))
 }
 
-/// One limiter of each kind that can be waited for.
-#[derive(Clone)]
-enum Limiter {
-    Ours(Gate, Call),
-    Governor(Arc<DefaultDirectRateLimiter>),
-    Leaky(Arc<leaky_bucket::RateLimiter>),
-    Throttle(Arc<Throttle>),
-    ThrottleQueue(Arc<Queue<Throttle, ()>>),
+fn governor(load: Load) -> Result<Box<dyn Waited>> {
+    let not_zero = |units| NonZeroU32::new(units).context("it is not zero");
+    let quota = Quota::per_second(not_zero(load.rate)?).allow_burst(not_zero(load.burst)?);
+    let limiter: Arc<DefaultDirectRateLimiter> = Arc::new(governor::RateLimiter::direct(quota));
+    Ok(Box::new(move || {
+        let limiter = limiter.clone();
+        async move {
+            limiter.until_ready().await;
+            Ok(())
+        }
+    }))
+}
+
+/// One millisecond is the finest interval that its timer knows.
+fn leaky(load: Load) -> Box<dyn Waited> {
+    let limiter = leaky_bucket::RateLimiter::builder()
+        .refill((load.rate / 1_000) as usize)
+        .interval(Duration::from_millis(1))
+        .max(load.burst as usize)
+        .initial(load.burst as usize)
+        .build();
+    let limiter = Arc::new(limiter);
+    Box::new(move || {
+        let limiter = limiter.clone();
+        async move {
+            limiter.acquire_one().await;
+            Ok(())
+        }
+    })
+}
+
+fn throttle(load: Load) -> Box<dyn Waited> {
+    let limiter = Arc::new(Throttle::builder().per_second(load.rate).burst(load.burst).build());
+    Box::new(move || {
+        let limiter = limiter.clone();
+        async move { Ok(limiter.acquire().await?) }
+    })
+}
+
+fn throttle_queue(load: Load) -> Box<dyn Waited> {
+    let throttle = Throttle::builder().per_second(load.rate).burst(load.burst).build();
+    let queue: Arc<Queue<Throttle, ()>> = Arc::new(Queue::builder().capacity(1_000_000).build(throttle));
+    Box::new(move || {
+        let queue = queue.clone();
+        async move { Ok(queue.acquire((), 0, None).await?) }
+    })
 }
 
 /// How one queue drained.
@@ -143,70 +194,35 @@ struct Drained {
     cpu: f64,
 }
 
-impl Limiter {
-    fn ours(load: Load) -> Result<Limiter> {
-        let config = format!(
-            "[services.api]\n\
-             requests = {{ limit = \"{}/s\", algorithm = \"token-bucket\", burst = {} }}\n\
-             queue = {{ max_waiting = 1000000 }}\n",
-            load.rate, load.burst
-        );
-        let gate = Gate::builder().config(Config::parse(&config)?).build()?;
-        Ok(Limiter::Ours(gate, Call::to("api")))
-    }
+/// A limiter that can be waited for. Implemented by what makes one call's wait, so that each limiter's tasks
+/// are of their own type and no larger than its users have them.
+trait Waited {
+    /// Has so many wait, and times it.
+    fn drain(&self, waiters: usize) -> Result<Drained>;
 
-    fn governor(load: Load) -> Result<Limiter> {
-        let not_zero = |units| NonZeroU32::new(units).context("it is not zero");
-        let quota = Quota::per_second(not_zero(load.rate)?).allow_burst(not_zero(load.burst)?);
-        Ok(Limiter::Governor(Arc::new(governor::RateLimiter::direct(quota))))
-    }
+    /// In what order calls were granted, by their places in the order of arrival.
+    fn order(&self, waiters: usize) -> Result<Vec<usize>>;
+}
 
-    /// One millisecond is the finest interval that its timer knows.
-    fn leaky(load: Load) -> Limiter {
-        let limiter = leaky_bucket::RateLimiter::builder()
-            .refill((load.rate / 1_000) as usize)
-            .interval(Duration::from_millis(1))
-            .max(load.burst as usize)
-            .initial(load.burst as usize)
-            .build();
-        Limiter::Leaky(Arc::new(limiter))
-    }
-
-    fn throttle(load: Load) -> Limiter {
-        Limiter::Throttle(Arc::new(Throttle::builder().per_second(load.rate).burst(load.burst).build()))
-    }
-
-    fn throttle_queue(load: Load) -> Limiter {
-        let throttle = Throttle::builder().per_second(load.rate).burst(load.burst).build();
-        Limiter::ThrottleQueue(Arc::new(Queue::builder().capacity(1_000_000).build(throttle)))
-    }
-
-    /// Waits for one unit; for ours the permit is given back at once.
-    async fn pass(&self) -> Result<()> {
-        match self {
-            Limiter::Ours(gate, call) => drop(gate.acquire(call).await?),
-            Limiter::Governor(limiter) => limiter.until_ready().await,
-            Limiter::Leaky(limiter) => limiter.acquire_one().await,
-            Limiter::Throttle(limiter) => limiter.acquire().await?,
-            Limiter::ThrottleQueue(queue) => queue.acquire((), 0, None).await?,
-        }
-        Ok(())
-    }
-
-    fn drain(&self, runtime: &Runtime, load: Load) -> Result<Drained> {
-        let left = Arc::new(AtomicUsize::new(load.waiters));
+impl<M, F> Waited for M
+where
+    M: Fn() -> F + Clone + Send + 'static,
+    F: Future<Output = Result<()>> + Send + 'static,
+{
+    fn drain(&self, waiters: usize) -> Result<Drained> {
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let (done, last) = oneshot::channel();
-        let done = Arc::new(std::sync::Mutex::new(Some(done)));
-        let limiter = self.clone();
+        let left = Arc::new((AtomicUsize::new(waiters), Mutex::new(Some(done))));
+        let wait = self.clone();
         let cpu = cpu_seconds();
         let start = Instant::now();
         let spawner = async move {
-            for _ in 0..load.waiters {
-                let (limiter, left, done) = (limiter.clone(), left.clone(), done.clone());
+            for _ in 0..waiters {
+                let (wait, left) = (wait(), left.clone());
                 tokio::spawn(async move {
-                    limiter.pass().await.expect("nobody waits for too long");
-                    if left.fetch_sub(1, Ordering::AcqRel) == 1 {
-                        let done = done.lock().expect("nobody panics").take();
+                    wait.await.expect("nobody waits for too long");
+                    if left.0.fetch_sub(1, Ordering::AcqRel) == 1 {
+                        let done = left.1.lock().expect("nobody panics").take();
                         let _ = done.expect("only one is the last").send(start.elapsed());
                     }
                 });
@@ -216,16 +232,15 @@ impl Limiter {
         Ok(Drained { seconds: elapsed.as_secs_f64(), cpu: cpu_seconds() - cpu })
     }
 
-    /// In what order calls were granted, by their places in the order of arrival.
     fn order(&self, waiters: usize) -> Result<Vec<usize>> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let granted = Arc::new(std::sync::Mutex::new(Vec::with_capacity(waiters)));
+        let granted = Arc::new(Mutex::new(Vec::with_capacity(waiters)));
         runtime.block_on(async {
             let mut tasks = Vec::with_capacity(waiters);
             for place in 0..waiters {
-                let (limiter, granted) = (self.clone(), granted.clone());
+                let (wait, granted) = (self(), granted.clone());
                 tasks.push(tokio::spawn(async move {
-                    limiter.pass().await?;
+                    wait.await?;
                     granted.lock().expect("nobody panics").push(place);
                     anyhow::Ok(())
                 }));
