@@ -19,6 +19,7 @@
 #![warn(missing_docs)]
 
 mod bucket;
+mod fair;
 mod gate;
 mod harness;
 mod instructions;
@@ -29,7 +30,7 @@ use anyhow::{Result, bail};
 use harness::Effort;
 
 const USAGE: &str = "usage: tidegate-bench TABLE [--short]
-       TABLE is all, bucket, gate or queue
+       TABLE is all, bucket, gate, queue or fair
        tidegate-bench bucket|gate --count CONTENDER N
        tidegate-bench queue --run CONTENDER WAITERS";
 
@@ -49,8 +50,8 @@ fn main() -> Result<()> {
 type Table = fn(Effort) -> Result<()>;
 
 fn tables(name: &str, effort: Effort) -> Result<()> {
-    let known: [(&str, Table); 3] =
-        [("bucket", bucket::table), ("gate", gate::table), ("queue", queue::table)];
+    let known: [(&str, Table); 4] =
+        [("bucket", bucket::table), ("gate", gate::table), ("queue", queue::table), ("fair", fair::table)];
     let wanted: Vec<_> = known.iter().filter(|(known, _)| name == "all" || name == *known).collect();
     if wanted.is_empty() {
         bail!(USAGE);
