@@ -23,15 +23,18 @@ mod fair;
 mod gate;
 mod harness;
 mod instructions;
+mod loops;
 mod queue;
+mod weight;
 
 use anyhow::{Result, bail};
 
 use harness::Effort;
 
 const USAGE: &str = "usage: tidegate-bench TABLE [--short]
-       TABLE is all, bucket, gate, queue or fair
+       TABLE is all, bucket, gate, queue, fair or loops
        tidegate-bench bucket|gate --count CONTENDER N
+       tidegate-bench loops --count engine|gate LOOPS N
        tidegate-bench queue --run CONTENDER WAITERS";
 
 fn main() -> Result<()> {
@@ -42,6 +45,7 @@ fn main() -> Result<()> {
         [name, "--short"] => tables(name, Effort::Short),
         ["bucket", "--count", contender, times] => bucket::count(contender, times.parse()?),
         ["gate", "--count", contender, times] => gate::count(contender, times.parse()?),
+        ["loops", "--count", driver, loops, times] => loops::count(driver, loops.parse()?, times.parse()?),
         ["queue", "--run", contender, waiters] => queue::run(contender, waiters.parse()?),
         _ => bail!(USAGE),
     }
@@ -50,8 +54,13 @@ fn main() -> Result<()> {
 type Table = fn(Effort) -> Result<()>;
 
 fn tables(name: &str, effort: Effort) -> Result<()> {
-    let known: [(&str, Table); 4] =
-        [("bucket", bucket::table), ("gate", gate::table), ("queue", queue::table), ("fair", fair::table)];
+    let known: [(&str, Table); 5] = [
+        ("bucket", bucket::table),
+        ("gate", gate::table),
+        ("queue", queue::table),
+        ("fair", fair::table),
+        ("loops", loops::table),
+    ];
     let wanted: Vec<_> = known.iter().filter(|(known, _)| name == "all" || name == *known).collect();
     if wanted.is_empty() {
         bail!(USAGE);
