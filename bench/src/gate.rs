@@ -53,7 +53,7 @@ pub fn table(effort: Effort) -> Result<()> {
     let Some(counter) = Counter::find(effort) else { return Ok(()) };
     let times = 10_000;
     let counted = |contender| -> Result<f64> {
-        let totals = counter.count(&["gate", "--count", contender, &times.to_string()], &["repeat"])?;
+        let totals = counter.count(&["gate", "--count", contender, &times.to_string()], &["gate::repeat"])?;
         Ok(totals[0] as f64 / f64::from(times))
     };
     let (peers, ours) = (counted("peers")?, counted("ours")?);

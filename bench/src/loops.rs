@@ -37,9 +37,10 @@ pub fn table(effort: Effort) -> Result<()> {
 /// instructions in `decide`.
 pub fn count(driver: &str, loops: usize, decisions: usize) -> Result<()> {
     let mut world = World::new(driver, loops)?;
-    // Full windows in all of a million loops would take a counting tool very long: each has called twice.
-    for _ in 0..2 * loops / BATCH {
-        world.batch(BATCH);
+    // Full windows in all of a million loops would take a counting tool very long: each has called once.
+    for _ in 0..loops / BATCH {
+        let calls = world.next_calls(BATCH);
+        world.decide_all(&calls);
     }
     let calls = world.next_calls(decisions);
     world.decide(&calls);
@@ -110,7 +111,7 @@ fn instructions(many: usize, effort: Effort) -> Result<()> {
         let decisions = 1_000;
         let counted = |loops: usize| -> Result<f64> {
             let args = ["loops", "--count", driver, &loops.to_string(), &decisions.to_string()];
-            Ok(counter.count(&args, &["decide"])?[0] as f64 / f64::from(decisions))
+            Ok(counter.count(&args, &["loops::World::decide"])?[0] as f64 / f64::from(decisions))
         };
         let (few, many) = (counted(FEW)?, counted(many)?);
         println!("| through the {driver} | {few:.0} | {many:.0} | {:.2} |", many / few);
@@ -169,6 +170,11 @@ impl World {
     /// A function of its own, so that a counter can be told to count inside of it only.
     #[inline(never)]
     fn decide(&mut self, calls: &[Call]) {
+        self.decide_all(calls);
+    }
+
+    #[inline(always)]
+    fn decide_all(&mut self, calls: &[Call]) {
         let step = Duration::from_nanos(ROUND / self.ids.len() as u64);
         for call in calls {
             self.clock.advance(step);

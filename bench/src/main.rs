@@ -19,6 +19,7 @@
 #![warn(missing_docs)]
 
 mod bucket;
+mod curve;
 mod fair;
 mod gate;
 mod harness;
@@ -32,9 +33,10 @@ use anyhow::{Result, bail};
 use harness::Effort;
 
 const USAGE: &str = "usage: tidegate-bench TABLE [--short]
-       TABLE is all, bucket, gate, queue, fair or loops
+       TABLE is all, bucket, gate, queue, fair, loops or curve
        tidegate-bench bucket|gate --count CONTENDER N
        tidegate-bench loops --count engine|gate LOOPS N
+       tidegate-bench curve --count LOOPS WAITERS
        tidegate-bench queue --run CONTENDER WAITERS";
 
 fn main() -> Result<()> {
@@ -46,6 +48,7 @@ fn main() -> Result<()> {
         ["bucket", "--count", contender, times] => bucket::count(contender, times.parse()?),
         ["gate", "--count", contender, times] => gate::count(contender, times.parse()?),
         ["loops", "--count", driver, loops, times] => loops::count(driver, loops.parse()?, times.parse()?),
+        ["curve", "--count", loops, waiters] => curve::count(loops.parse()?, waiters.parse()?),
         ["queue", "--run", contender, waiters] => queue::run(contender, waiters.parse()?),
         _ => bail!(USAGE),
     }
@@ -54,12 +57,13 @@ fn main() -> Result<()> {
 type Table = fn(Effort) -> Result<()>;
 
 fn tables(name: &str, effort: Effort) -> Result<()> {
-    let known: [(&str, Table); 5] = [
+    let known: [(&str, Table); 6] = [
         ("bucket", bucket::table),
         ("gate", gate::table),
         ("queue", queue::table),
         ("fair", fair::table),
         ("loops", loops::table),
+        ("curve", curve::table),
     ];
     let wanted: Vec<_> = known.iter().filter(|(known, _)| name == "all" || name == *known).collect();
     if wanted.is_empty() {
