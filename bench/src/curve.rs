@@ -12,7 +12,7 @@ use tidegate::Config;
 use tidegate_core::{Admission, Call, Engine, Nanos, Ticket, Verdict};
 
 use crate::harness::{Effort, quantile};
-use crate::instructions::Counter;
+use crate::instructions::{self, Counter};
 
 const LOOPS: usize = 1_000;
 /// Operations of a kind in a row: few enough that the depth stays what it is called.
@@ -47,6 +47,7 @@ pub fn count(loops: usize, depth: usize) -> Result<()> {
     world.enqueue(ROW);
     world.grant(ROW);
     world.cancel(ROW);
+    instructions::end();
     println!("{ROW} of each at a depth of {depth} in {loops} loops");
     Ok(())
 }

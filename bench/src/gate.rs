@@ -14,7 +14,7 @@ use tidegate::{Call, Config, Gate};
 use tokio::sync::Semaphore;
 
 use crate::harness::{Contender, Effort, compare};
-use crate::instructions::Counter;
+use crate::instructions::{self, Counter};
 
 const PER_MINUTE: u32 = 600_000_000;
 const SLOTS: usize = 1_000_000;
@@ -79,6 +79,7 @@ pub fn count(contender: &str, times: u64) -> Result<()> {
         }
         other => bail!("no contender `{other}`: use ours or peers"),
     };
+    instructions::end();
     println!("{granted} of {times} granted");
     Ok(())
 }

@@ -13,7 +13,7 @@ use tidegate::{Clock, Config, Gate, ManualClock};
 use tidegate_core::{Call, Engine, Nanos};
 
 use crate::harness::{Effort, quantile};
-use crate::instructions::Counter;
+use crate::instructions::{self, Counter};
 use crate::weight;
 
 const CONFIG: &str = "[services.api]\n[loops]\nrequests = \"30/min\"\n";
@@ -30,7 +30,7 @@ pub fn table(effort: Effort) -> Result<()> {
     println!("## Loops: {many} live loops of `requests = \"30/min\"` each\n");
     memory(many)?;
     time(many, effort)?;
-    instructions(many, effort)
+    count_many(many, effort)
 }
 
 /// Makes `loops` loops that are known, then lets `decisions` of them decide, for a tool that counts
@@ -44,6 +44,7 @@ pub fn count(driver: &str, loops: usize, decisions: usize) -> Result<()> {
     }
     let calls = world.next_calls(decisions);
     world.decide(&calls);
+    instructions::end();
     println!("{decisions} decisions among {loops} loops");
     Ok(())
 }
@@ -104,7 +105,7 @@ fn time(many: usize, effort: Effort) -> Result<()> {
     Ok(())
 }
 
-fn instructions(many: usize, effort: Effort) -> Result<()> {
+fn count_many(many: usize, effort: Effort) -> Result<()> {
     let Some(counter) = Counter::find(effort) else { return Ok(()) };
     println!("| | instructions with {FEW} | instructions with {many} | ratio |\n|---|--:|--:|--:|");
     for driver in ["engine", "gate"] {
