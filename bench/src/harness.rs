@@ -123,7 +123,8 @@ fn enough(contender: &Contender, threads: usize, effort: Effort) -> u64 {
     }
 }
 
-fn quantile(values: &[f64], share: f64) -> f64 {
+/// The value that a share of the others lie below.
+pub fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted[((sorted.len() - 1) as f64 * share).round() as usize]

@@ -1,15 +1,17 @@
 //! tidegate beside its peers.
 //!
 //! ```text
-//! cargo run --release -p tidegate-bench -- bucket            # the table
-//! cargo run --release -p tidegate-bench -- bucket --short    # does it still run? (numbers mean nothing)
+//! cargo run --release -p tidegate-bench -- all               # every table
+//! cargo run --release -p tidegate-bench -- bucket            # one of them
+//! cargo run --release -p tidegate-bench -- all --short       # does it still run? (numbers mean nothing)
 //! ```
 //!
 //! Every table is measured in one process, the contenders in turn, and compared by the ratio of runs that
 //! were next to each other: the machine's moods fall on all of them alike.
 //!
-//! Where even that is too noisy, instructions can be counted. Run this with two different N and divide the
-//! difference of the instructions by that of the N:
+//! Where even that is too noisy, instructions are counted. Most tables do so themselves if valgrind is
+//! installed; by hand, run one of the `--count` modes with two different N and divide the difference of the
+//! instructions by that of the N:
 //!
 //! ```text
 //! valgrind --tool=callgrind target/release/tidegate-bench bucket --count ours 1000000
@@ -17,19 +19,55 @@
 #![warn(missing_docs)]
 
 mod bucket;
+mod curve;
+mod fair;
+mod gate;
 mod harness;
+mod instructions;
+mod loops;
+mod queue;
+mod weight;
 
 use anyhow::{Result, bail};
 
-const USAGE: &str = "usage: tidegate-bench bucket [--short] | bucket --count CONTENDER N";
+use harness::Effort;
+
+const USAGE: &str = "usage: tidegate-bench TABLE [--short]
+       TABLE is all, bucket, gate, queue, fair, loops or curve
+       tidegate-bench bucket|gate --count CONTENDER N
+       tidegate-bench loops --count engine|gate LOOPS N
+       tidegate-bench curve --count LOOPS WAITERS
+       tidegate-bench queue --run CONTENDER WAITERS";
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[..] {
-        ["bucket"] => bucket::table(harness::Effort::Full),
-        ["bucket", "--short"] => bucket::table(harness::Effort::Short),
+        [name] => tables(name, Effort::Full),
+        [name, "--short"] => tables(name, Effort::Short),
         ["bucket", "--count", contender, times] => bucket::count(contender, times.parse()?),
+        ["gate", "--count", contender, times] => gate::count(contender, times.parse()?),
+        ["loops", "--count", driver, loops, times] => loops::count(driver, loops.parse()?, times.parse()?),
+        ["curve", "--count", loops, waiters] => curve::count(loops.parse()?, waiters.parse()?),
+        ["queue", "--run", contender, waiters] => queue::run(contender, waiters.parse()?),
         _ => bail!(USAGE),
     }
+}
+
+type Table = fn(Effort) -> Result<()>;
+
+fn tables(name: &str, effort: Effort) -> Result<()> {
+    let known: [(&str, Table); 6] = [
+        ("bucket", bucket::table),
+        ("gate", gate::table),
+        ("queue", queue::table),
+        ("fair", fair::table),
+        ("loops", loops::table),
+        ("curve", curve::table),
+    ];
+    let wanted: Vec<_> = known.iter().filter(|(known, _)| name == "all" || name == *known).collect();
+    if wanted.is_empty() {
+        bail!(USAGE);
+    }
+    wanted.into_iter().try_for_each(|(_, table)| table(effort))
 }

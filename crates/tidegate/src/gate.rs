@@ -12,7 +12,7 @@ use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
 use hashbrown::HashMap;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tidegate_core::engine::{ChangeError, LimitStatus, Place, ServiceCounts};
 use tidegate_core::{Admission, Call, Cost, Engine, Grant, Nanos, Refusal, Ticket};
 
@@ -78,7 +78,7 @@ impl GateBuilder {
         let clock = self.clock.unwrap_or_else(ClockSource::cheap);
         let wall = clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let engine = Engine::new(&self.config, clock.now(), wall)?;
-        let inner = Inner { engine, slots: HashMap::new(), lost: 0 };
+        let inner = Inner { engine, slots: HashMap::new(), armed: None, lost: 0 };
         let shared = Shared { inner: Mutex::new(inner), clock, timer: Arc::default() };
         Ok(Gate { shared: Arc::new(shared) })
     }
@@ -176,6 +176,8 @@ pub(crate) struct Shared {
 struct Inner {
     engine: Engine,
     slots: HashMap<Ticket, Arc<Slot>>,
+    /// What the timer was last told.
+    armed: Option<Nanos>,
     /// What the clock lost when it was reset, in nanoseconds.
     lost: u64,
 }
@@ -205,16 +207,15 @@ impl Shared {
 
     #[inline]
     pub fn finish(&self, grant: Grant, actual: Option<&Cost>) {
-        // With nothing to settle and nobody waiting the time does not matter: the last one will do.
-        let now = if actual.is_none() { Nanos::ZERO } else { self.clock.now() };
         let mut inner = self.inner.lock();
-        if inner.engine.waiting() == 0 {
-            let now = if actual.is_none() { now } else { inner.time(now) };
-            inner.engine.finish(grant, actual, now);
+        // With nothing to settle and nobody waiting the time does not matter: the last one will do.
+        if actual.is_none() && inner.engine.waiting() == 0 {
+            inner.engine.finish(grant, None, Nanos::ZERO);
             return;
         }
-        drop(inner);
-        self.act(|engine, now| engine.finish(grant, actual, now));
+        let now = inner.time(self.clock.now());
+        inner.engine.finish(grant, actual, now);
+        self.hand_out(inner);
     }
 
     pub fn cancel(&self, grant: Grant) {
@@ -284,25 +285,35 @@ impl Shared {
         let mut inner = self.inner.lock();
         let now = inner.time(now);
         let result = what(&mut inner.engine, now);
+        self.hand_out(inner);
+        result
+    }
+
+    /// Hands out what came of something that was done.
+    #[inline]
+    fn hand_out(&self, mut inner: MutexGuard<'_, Inner>) {
         if inner.engine.waiting() == 0 && !inner.engine.has_verdicts() {
-            return result;
+            return;
         }
         let mut wakers = Vec::new();
         self.deliver(&mut inner, &mut wakers);
         drop(inner);
         wake(wakers);
-        result
     }
 
     /// Puts verdicts where their calls find them, and sets the timer.
     fn deliver(&self, inner: &mut Inner, wakers: &mut Vec<Waker>) {
-        let Inner { engine, slots, .. } = inner;
+        let Inner { engine, slots, armed, .. } = inner;
         for (ticket, verdict) in engine.verdicts() {
             if let Some(slot) = slots.remove(&ticket) {
                 wakers.extend(slot.decide(verdict));
             }
         }
-        self.timer.set(engine.next_wake());
+        let wake = engine.next_wake();
+        if *armed != wake {
+            *armed = wake;
+            self.timer.set(wake);
+        }
     }
 }
 

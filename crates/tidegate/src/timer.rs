@@ -13,6 +13,7 @@
 //!   with it, forgets the task and wakes the waiters; the first to be polled starts a new one.
 //! * *The timer wakes late or early.* The engine decides by its own clock; too early means to sleep again.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ use crate::gate::Shared;
 #[derive(Debug, Default)]
 pub(crate) struct Timer {
     state: Mutex<State>,
+    /// There is a task, so nobody need make one. Written under the lock, read without: see `ensure`.
+    has_task: AtomicBool,
     task: Notify,
     thread: Condvar,
 }
@@ -68,7 +71,14 @@ impl Timer {
     }
 
     /// Makes sure that somebody sleeps.
+    ///
+    /// Every waiting call asks, so the answer "there is a task" must be cheap. It cannot be stale in a way
+    /// that matters: a task that goes says so first and then wakes all who wait, under the gate's lock. A call
+    /// that enqueued before that is woken and asks again; one that did so after it sees the flag.
     pub fn ensure(&self, gate: &Arc<Shared>, sleeper: Sleeper) {
+        if sleeper == Sleeper::Task && self.has_task.load(Ordering::Acquire) {
+            return;
+        }
         let runtime = match sleeper {
             Sleeper::Task => Handle::try_current().ok(),
             Sleeper::Thread => None,
@@ -86,6 +96,7 @@ impl Timer {
             return;
         }
         state.starting = true;
+        self.has_task.store(true, Ordering::Release);
         // A runtime that shuts down drops the task at once, and with it the guard, which takes the lock.
         drop(state);
         let task = runtime.spawn(sleep_in_task(TaskGuard(Arc::downgrade(gate)))).abort_handle();
@@ -115,6 +126,7 @@ impl Drop for TaskGuard {
             {
                 let mut state = gate.timer.state.lock();
                 (state.task, state.starting) = (None, false);
+                gate.timer.has_task.store(false, Ordering::Release);
             }
             gate.wake_waiters();
         }

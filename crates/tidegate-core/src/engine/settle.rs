@@ -20,18 +20,19 @@ impl Engine {
         self.end(&grant, now, |engine, limit, slot, reserved| {
             let dimension = engine.skeletons[grant.skeleton as usize].dimension(slot);
             let stated = dimension.zip(actual).filter(|(dimension, actual)| actual.states(dimension));
-            let Some(cost) = stated.map(|(dimension, actual)| actual.units(dimension)) else { return };
+            let Some(cost) = stated.map(|(dimension, actual)| actual.units(dimension)) else { return false };
             let meter = &mut engine.limits[limit as usize].meter;
             if cost > reserved {
                 meter.charge(cost - reserved, now);
             } else if cost < reserved && !keep {
                 meter.refund(reserved - cost, grant.at, now);
             } else {
-                return;
+                return false;
             }
             let change = i128::from(cost) - i128::from(reserved);
             let lane = (grant.loop_, grant.skeleton, grant.class as u8);
             engine.charge_flow(limit, lane, change, false);
+            true
         });
     }
 
@@ -67,12 +68,21 @@ impl Engine {
             }
             let lane = (grant.loop_, grant.skeleton, grant.class as u8);
             engine.charge_flow(limit, lane, -i128::from(reserved), false);
+            true
         });
     }
 
-    /// Ends a call at every limit it took from: slots are freed, `settle` sees to the rates.
-    fn end(&mut self, grant: &InFlightCall, now: Nanos, mut settle: impl FnMut(&mut Engine, u32, u8, u64)) {
+    /// Ends a call at every limit it took from: slots are freed, `settle` sees to the rates and says whether
+    /// it changed anything. A call that cost what it reserved and held no slot leaves everything as it is:
+    /// then nobody need be looked at, however many wait.
+    fn end(
+        &mut self,
+        grant: &InFlightCall,
+        now: Nanos,
+        mut settle: impl FnMut(&mut Engine, u32, u8, u64) -> bool,
+    ) {
         let waited_for = self.waiting > 0;
+        let mut changed = false;
         let skeleton = grant.skeleton as usize;
         let shared = self.skeletons[skeleton].uses.len();
         let mut own = self.loops.get(grant.loop_ as usize).map_or(NIL, |record| record.first);
@@ -93,18 +103,20 @@ impl Engine {
                 continue;
             }
             let reserved = grant.units[slot as usize];
-            if self.limits[limit as usize].meter.is_in_flight() {
+            let changed_here = if self.limits[limit as usize].meter.is_in_flight() {
                 self.limits[limit as usize].meter.refund(reserved, grant.at, now);
+                true
             } else {
-                settle(self, limit, slot, reserved);
-            }
-            if waited_for {
+                settle(self, limit, slot, reserved)
+            };
+            if waited_for && changed_here {
                 self.touched(limit);
+                changed = true;
             }
         }
         self.skeletons[skeleton].in_flight -= 1;
         self.unpin_loop(grant.loop_);
-        if waited_for {
+        if changed {
             self.advance(now);
             self.pump(now);
         }
