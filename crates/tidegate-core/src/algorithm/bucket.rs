@@ -56,7 +56,7 @@ impl Bucket {
     /// The largest cost that fits now.
     #[must_use]
     pub fn room(&self, withheld: u64, now: Nanos) -> u64 {
-        self.whole_units(self.level_at(now) - grains(withheld, self.window))
+        self.whole_units(self.level_at(now).saturating_sub(grains(withheld, self.window)))
     }
 
     /// How much may be taken now without moving a booking of `cost` at `at`.
@@ -64,7 +64,7 @@ impl Bucket {
     pub fn spare(&self, now: Nanos, cost: u64, withheld: u64, at: Nanos) -> u64 {
         let flow = i128::try_from(u128::from(at.0.saturating_sub(now.0)) * u128::from(self.units))
             .unwrap_or(i128::MAX);
-        self.whole_units(self.level_at(now).saturating_add(flow) - self.need(cost, withheld))
+        self.whole_units(self.level_at(now).saturating_add(flow).saturating_sub(self.need(cost, withheld)))
     }
 
     /// Spends `cost`, into debt if there is not enough. A time before the last one counts as the last one.
@@ -84,7 +84,7 @@ impl Bucket {
     /// Units missing from a full bucket, debt included, rounded up.
     #[must_use]
     pub fn used(&self, now: Nanos) -> u64 {
-        let missing = grains(self.capacity, self.window) - self.level_at(now);
+        let missing = grains(self.capacity, self.window).saturating_sub(self.level_at(now));
         u64::try_from(missing.unsigned_abs().div_ceil(u128::from(self.window))).unwrap_or(u64::MAX)
     }
 
@@ -103,7 +103,7 @@ impl Bucket {
 
     /// Changes rate and capacity, keeping what is spent.
     pub fn change(&mut self, rate: Rate, capacity: u64, now: Nanos) {
-        let missing = grains(self.capacity, self.window) - self.level_at(now);
+        let missing = grains(self.capacity, self.window).saturating_sub(self.level_at(now));
         let fresh = Bucket::full(rate, capacity, now);
         // Over another window a unit has other grains: then what is spent is rounded up to whole units.
         let missing = match fresh.window == self.window {

@@ -11,6 +11,9 @@ use crate::algorithm::UNBOUNDED;
 use crate::rate::Rate;
 use crate::time::{Nanos, whole_nanos};
 
+/// Turns of the calendar that are gone through one by one.
+const STEPS: u64 = 1_000;
+
 /// Where windows begin.
 #[derive(Clone, Debug)]
 pub enum Boundary {
@@ -156,11 +159,14 @@ impl FixedWindow {
                 Boundary::Calendar { .. } => {
                     let mut passed = 0;
                     let mut close = self.next_boundary(self.closes);
-                    while self.debt / self.units >= passed && close <= now {
+                    while self.debt / self.units >= passed && close <= now && passed < STEPS {
                         close = self.next_boundary(close);
                         passed += 1;
                     }
-                    passed
+                    // Years of minutes are not gone through one by one: what is left counts as windows of
+                    // twice their length, longer than the calendar ever makes one. Against us.
+                    let rest = if passed == STEPS { now.0.saturating_sub(close.0) } else { 0 };
+                    passed + rest / self.window.max(60_000_000_000).saturating_mul(2)
                 }
             };
             self.used = self.debt.saturating_sub(self.units.saturating_mul(passed));
@@ -197,7 +203,7 @@ impl FixedWindow {
             }
             Boundary::Calendar { .. } => {
                 let mut close = self.closes;
-                for _ in 1..windows.min(1_000) {
+                for _ in 1..windows.min(STEPS) {
                     close = self.next_boundary(close);
                 }
                 close
