@@ -93,7 +93,6 @@ impl Ledger {
         self.held -= reserved;
         let Some((rate, algorithm)) = self.rate() else { return };
         let line = self.lines.iter_mut().find(|line| line.call == Some(call));
-        let known = line.is_some();
         let line = match line {
             Some(line) => Some(line),
             None => self.lines.iter_mut().find(|line| line.call.is_none()),
@@ -103,7 +102,7 @@ impl Ledger {
             line.units = line.units.saturating_sub(back);
             // What left the window returns nothing; the slot may count a little longer.
             let grain = (window(rate) as u64).div_ceil(PARTS) + 1;
-            counts |= known && now.0 < line.at.0 + window(rate) as u64 + grain;
+            counts |= now.0 < line.at.0 + window(rate) as u64 + grain;
         }
         if counts {
             self.flow.push((now, -i128::from(back) * window(rate)));
@@ -124,7 +123,9 @@ impl Ledger {
             // A bucket keeps what is missing; a pacer that was not there before is full.
             self.flow.clear();
             if paced {
-                self.flow.push((now, missing));
+                let grace = if algorithm == Algorithm::TokenBucket { 0 } else { LATE };
+                let made_good = i128::from(before.units()) * grace;
+                self.flow.push((now, (missing - made_good).max(0)));
             }
             return;
         }
@@ -203,7 +204,8 @@ impl Ledger {
         let grace = if algorithm == Algorithm::TokenBucket { 0 } else { LATE };
         let (allowed, withheld) = match algorithm {
             Algorithm::TokenBucket => (burst, withheld),
-            _ => (burst.max(cost), 0),
+            // One above the burst leaves a debt; of several at one instant it was the last.
+            _ => (burst.max(self.largest_at(now)), 0),
         };
         let mut sum = 0;
         for (at, units) in self.flow.iter().rev() {
@@ -215,6 +217,11 @@ impl Ledger {
             }
         }
         Ok(())
+    }
+
+    fn largest_at(&self, now: Nanos) -> u64 {
+        let lines = self.lines.iter().filter(|line| line.at == now);
+        lines.map(|line| line.units).max().unwrap_or(0)
     }
 
     /// Whether a call of `cost` has room, as far as that can be seen from outside (pacing apart).
