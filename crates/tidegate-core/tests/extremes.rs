@@ -75,7 +75,7 @@ fn config(dice: &mut Dice) -> Config {
     config.loops = limits(dice);
     let mut service = ServiceConfig::default();
     service.limits = limits(dice);
-    service.endpoints.insert("*".into(), limits(dice));
+    service.endpoints.insert("* /*".into(), limits(dice));
     service.queue.aging = Duration::from_nanos(dice.pick(&[1, 1_000_000, 30 * SECOND, u64::MAX]));
     service.queue.aging_share = dice.pick(&[0.0, 0.1, 1.0]);
     service.queue.max_waiting = dice.pick(&[0, 1, 100]);
