@@ -34,7 +34,7 @@ fn rate(dice: &mut Dice) -> RateLimit {
         0 => MIN_WINDOW,
         1 => MAX_WINDOW,
         2 => Duration::from_secs(1),
-        3 => Duration::from_secs(86_400),
+        3 => Duration::from_secs(dice.pick(&[60, 3_600, 86_400])),
         _ => Duration::from_nanos(1_000_000 + dice.below(MAX_WINDOW.as_nanos() as u64 - 1_000_000)),
     };
     let units = units(dice);
@@ -44,7 +44,8 @@ fn rate(dice: &mut Dice) -> RateLimit {
         _ => dice.one_in(2).then(|| 1 + dice.below(units)),
     };
     let fixed = algorithm == Some(Algorithm::FixedWindow);
-    let calendar = (fixed && dice.one_in(3)).then(|| "America/Los_Angeles".to_owned());
+    let turns = [60, 3_600, 86_400].map(Duration::from_secs).contains(&window);
+    let calendar = (fixed && turns && dice.one_in(2)).then(|| "America/Los_Angeles".to_owned());
     let dimension = dice.pick(&[Dimension::Requests, Dimension::Tokens]);
     let rate = Rate::new(units, window).expect("in range");
     RateLimit { dimension, rate, algorithm, burst, calendar, reserve: None, origin: Default::default() }
