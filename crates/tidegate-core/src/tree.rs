@@ -11,7 +11,7 @@
 pub const NIL: u32 = u32::MAX;
 
 /// What a node knows of its whole subtree.
-pub trait Summary: Copy {
+pub trait Summary: Copy + PartialEq {
     /// The summary of two together.
     fn join(self, other: Self) -> Self;
 }
@@ -64,7 +64,7 @@ impl<K: Ord + Copy, S: Summary> Arena<K, S> {
 
     /// Takes `key` out of the tree at `root`; says whether it was there.
     pub fn remove(&mut self, root: &mut u32, key: K) -> bool {
-        let (rest, removed) = self.remove_at(*root, key);
+        let (rest, removed, _) = self.remove_at(*root, key);
         *root = rest;
         removed
     }
@@ -145,7 +145,7 @@ impl<K: Ord + Copy, S: Summary> Arena<K, S> {
         if root == NIL {
             return new;
         }
-        let (key, heat) = (self.nodes[new as usize].key, self.nodes[new as usize].heat);
+        let Node { key, heat, own, .. } = self.nodes[new as usize];
         if heat > self.nodes[root as usize].heat {
             let (left, right) = self.split(root, key);
             self.nodes[new as usize].left = left;
@@ -153,41 +153,47 @@ impl<K: Ord + Copy, S: Summary> Arena<K, S> {
             self.sum_up(new);
             return new;
         }
-        if key < self.nodes[root as usize].key {
-            let left = self.insert_at(self.nodes[root as usize].left, new);
+        // What stands above a new node only gains by it: no need to look at the other branch.
+        let at = &mut self.nodes[root as usize];
+        at.below = at.below.join(own);
+        if key < at.key {
+            let left = at.left;
+            let left = self.insert_at(left, new);
             self.nodes[root as usize].left = left;
         } else {
-            let right = self.insert_at(self.nodes[root as usize].right, new);
+            let right = at.right;
+            let right = self.insert_at(right, new);
             self.nodes[root as usize].right = right;
         }
-        self.sum_up(root);
         root
     }
 
-    fn remove_at(&mut self, root: u32, key: K) -> (u32, bool) {
+    /// The rest of the tree, whether the key was there, and whether the rest has another summary for it.
+    fn remove_at(&mut self, root: u32, key: K) -> (u32, bool, bool) {
         if root == NIL {
-            return (NIL, false);
+            return (NIL, false, false);
         }
-        let node = &self.nodes[root as usize];
-        let (left, right) = (node.left, node.right);
-        if key == node.key {
+        let Node { key: here, below, left, right, .. } = self.nodes[root as usize];
+        if key == here {
             self.nodes[root as usize].left = self.free;
             self.free = root;
-            return (self.merge(left, right), true);
+            let rest = self.merge(left, right);
+            return (rest, true, self.summary(rest) != Some(below));
         }
-        let removed = if key < node.key {
-            let (rest, removed) = self.remove_at(left, key);
+        let (removed, changed) = if key < here {
+            let (rest, removed, changed) = self.remove_at(left, key);
             self.nodes[root as usize].left = rest;
-            removed
+            (removed, changed)
         } else {
-            let (rest, removed) = self.remove_at(right, key);
+            let (rest, removed, changed) = self.remove_at(right, key);
             self.nodes[root as usize].right = rest;
-            removed
+            (removed, changed)
         };
-        if removed {
+        // Most calls cost the same, so that a branch seldom looks different without one of them.
+        if changed {
             self.sum_up(root);
         }
-        (root, removed)
+        (root, removed, changed && self.nodes[root as usize].below != below)
     }
 
     /// Cuts a tree into what is below `key` and the rest.
@@ -215,15 +221,17 @@ impl<K: Ord + Copy, S: Summary> Arena<K, S> {
         if right == NIL {
             return left;
         }
+        // Whichever is above has all of the other below it.
+        let below = self.nodes[left as usize].below.join(self.nodes[right as usize].below);
         if self.nodes[left as usize].heat > self.nodes[right as usize].heat {
             let joined = self.merge(self.nodes[left as usize].right, right);
             self.nodes[left as usize].right = joined;
-            self.sum_up(left);
+            self.nodes[left as usize].below = below;
             left
         } else {
             let joined = self.merge(left, self.nodes[right as usize].left);
             self.nodes[right as usize].left = joined;
-            self.sum_up(right);
+            self.nodes[right as usize].below = below;
             right
         }
     }
