@@ -49,6 +49,10 @@ if [ "$long" = 1 ]; then
   export TIDEGATE_WORLDS="${TIDEGATE_WORLDS:-600000}" PROPTEST_CASES="${PROPTEST_CASES:-20000}"
 fi
 cargo test --workspace --locked
+if [ "$long" = 1 ]; then
+  step "a billion refills"
+  cargo test --release --locked -p tidegate-core --test algorithms -- --ignored
+fi
 
 step "examples"
 cargo run --release --locked --quiet -p tidegate-sim --example agents
