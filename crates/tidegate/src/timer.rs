@@ -1,8 +1,8 @@
 //! The one timer of a gate.
 //!
 //! Whoever changes the queue tells the timer when the engine wants to be woken next; the timer sleeps until
-//! then and wakes it. There are two kinds, made when somebody first waits: a task, for calls that wait in a
-//! tokio runtime (it sleeps on tokio's clock, paused or not), and a thread, for calls that wait outside of
+//! then and wakes it. There are two kinds, made when somebody first waits: a task in each tokio runtime in which
+//! calls wait (it sleeps on tokio's clock, paused or not), and a thread, for calls that wait outside of
 //! one. What can go wrong, and what is done about it:
 //!
 //! * *The gate is dropped while the timer sleeps.* The timer holds the gate only weakly, and the gate ends it
@@ -13,13 +13,12 @@
 //!   with it, forgets the task and wakes the waiters; the first to be polled starts a new one.
 //! * *The timer wakes late or early.* The engine decides by its own clock; too early means to sleep again.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use tidegate_core::Nanos;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
@@ -29,20 +28,25 @@ use crate::gate::Shared;
 #[derive(Debug, Default)]
 pub(crate) struct Timer {
     state: Mutex<State>,
-    /// There is a task, so nobody need make one. Written under the lock, read without: see `ensure`.
-    has_task: AtomicBool,
-    task: Notify,
     thread: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
     wake: Option<Nanos>,
-    task: Option<AbortHandle>,
-    /// A task is being made.
-    starting: bool,
+    tasks: Vec<Task>,
     thread: bool,
     closed: bool,
+}
+
+/// The task of one runtime. Each runtime in which calls wait has its own: another one may be kept and yet not
+/// be run, as a current-thread runtime is not between two `block_on`s.
+#[derive(Debug)]
+struct Task {
+    runtime: Id,
+    notify: Arc<Notify>,
+    /// Absent while it is being made.
+    handle: Option<AbortHandle>,
 }
 
 /// Who sleeps for a waiting call.
@@ -65,20 +69,15 @@ impl Timer {
         let sooner = wake.is_some_and(|wake| state.wake.is_none_or(|before| wake < before));
         state.wake = wake;
         if sooner {
-            self.task.notify_one();
+            for task in &state.tasks {
+                task.notify.notify_one();
+            }
             self.thread.notify_one();
         }
     }
 
     /// Makes sure that somebody sleeps.
-    ///
-    /// Every waiting call asks, so the answer "there is a task" must be cheap. It cannot be stale in a way
-    /// that matters: a task that goes says so first and then wakes all who wait, under the gate's lock. A call
-    /// that enqueued before that is woken and asks again; one that did so after it sees the flag.
     pub fn ensure(&self, gate: &Arc<Shared>, sleeper: Sleeper) {
-        if sleeper == Sleeper::Task && self.has_task.load(Ordering::Acquire) {
-            return;
-        }
         let runtime = match sleeper {
             Sleeper::Task => Handle::try_current().ok(),
             Sleeper::Thread => None,
@@ -92,17 +91,19 @@ impl Timer {
             }
             return;
         };
-        if state.starting || state.task.as_ref().is_some_and(|task| !task.is_finished()) {
+        let id = runtime.id();
+        if state.tasks.iter().any(|task| task.runtime == id) {
             return;
         }
-        state.starting = true;
-        self.has_task.store(true, Ordering::Release);
+        let notify = Arc::new(Notify::new());
+        state.tasks.push(Task { runtime: id, notify: notify.clone(), handle: None });
         // A runtime that shuts down drops the task at once, and with it the guard, which takes the lock.
         drop(state);
-        let task = runtime.spawn(sleep_in_task(TaskGuard(Arc::downgrade(gate)))).abort_handle();
+        let guard = TaskGuard { gate: Arc::downgrade(gate), runtime: id };
+        let handle = runtime.spawn(sleep_in_task(guard, notify)).abort_handle();
         let mut state = self.state.lock();
-        if std::mem::take(&mut state.starting) {
-            state.task = Some(task);
+        if let Some(task) = state.tasks.iter_mut().find(|task| task.runtime == id) {
+            task.handle = Some(handle);
         }
     }
 
@@ -110,32 +111,31 @@ impl Timer {
     pub fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
-        if let Some(task) = state.task.take() {
-            task.abort();
+        for handle in state.tasks.drain(..).filter_map(|task| task.handle) {
+            handle.abort();
         }
         self.thread.notify_all();
     }
 }
 
 /// Tells the gate when its task is gone, for whatever reason.
-struct TaskGuard(Weak<Shared>);
+struct TaskGuard {
+    gate: Weak<Shared>,
+    runtime: Id,
+}
 
 impl Drop for TaskGuard {
     fn drop(&mut self) {
-        if let Some(gate) = self.0.upgrade() {
-            {
-                let mut state = gate.timer.state.lock();
-                (state.task, state.starting) = (None, false);
-                gate.timer.has_task.store(false, Ordering::Release);
-            }
+        if let Some(gate) = self.gate.upgrade() {
+            gate.timer.state.lock().tasks.retain(|task| task.runtime != self.runtime);
             gate.wake_waiters();
         }
     }
 }
 
-async fn sleep_in_task(guard: TaskGuard) {
+async fn sleep_in_task(guard: TaskGuard, notify: Arc<Notify>) {
     loop {
-        let Some(gate) = guard.0.upgrade() else { return };
+        let Some(gate) = guard.gate.upgrade() else { return };
         let timer = gate.timer.clone();
         gate.advance();
         let wake = timer.state.lock().wake;
@@ -145,9 +145,9 @@ async fn sleep_in_task(guard: TaskGuard) {
         match until {
             Some(until) => tokio::select! {
                 () = tokio::time::sleep_until(until) => {}
-                () = timer.task.notified() => {}
+                () = notify.notified() => {}
             },
-            None => timer.task.notified().await,
+            None => notify.notified().await,
         }
     }
 }

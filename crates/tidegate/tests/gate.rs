@@ -219,6 +219,24 @@ fn a_runtime_that_goes_away_does_not_strand_the_waiters_of_another() {
 }
 
 #[test]
+fn a_runtime_that_is_kept_but_not_run_does_not_hold_up_the_waiters_of_another() {
+    let gate =
+        gate("[services.api]\nrequests = { limit = \"50/s\", algorithm = \"token-bucket\", burst = 1 }\n");
+    gate.try_acquire(Call::to("api")).expect("full at first").finish(Outcome::done());
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().build().expect("runtime");
+    let idle = runtime();
+    let mut first = Box::pin(gate.acquire(Call::to("api")));
+    idle.block_on(async { assert!(poll_once(&mut first).is_none()) });
+    runtime().block_on(async {
+        let both = async {
+            gate.acquire(Call::to("api")).await.expect("granted").finish(Outcome::done());
+        };
+        tokio::time::timeout(Duration::from_secs(20), both).await.expect("not held up");
+    });
+    drop((first, idle));
+}
+
+#[test]
 fn threads_without_a_runtime_wait_too() {
     let gate =
         gate("[services.api]\nrequests = { limit = \"1000/s\", algorithm = \"token-bucket\", burst = 10 }\n");
