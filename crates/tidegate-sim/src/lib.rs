@@ -7,6 +7,16 @@
 
 #![warn(missing_docs)]
 
+mod dice;
+mod report;
+mod scenario;
+mod spread;
+
+pub use dice::Dice;
+pub use report::*;
+pub use scenario::*;
+pub use spread::Spread;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;

@@ -1,0 +1,334 @@
+//! What is simulated: a config, the upstreams behind it, who calls, and what goes wrong.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tidegate_core::rate::Rate;
+use tidegate_core::{Config, Dimension, Priority};
+
+use crate::spread::Spread;
+
+/// A whole simulation, but for its seed.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The limits and rules of the gate.
+    pub config: Config,
+    /// How long calls come. What still waits or runs then is given up.
+    pub duration: Duration,
+    /// What is used is counted from here on.
+    pub warmup: Duration,
+    /// What really limits, by service. A service without one accepts everything at once.
+    pub upstreams: BTreeMap<String, UpstreamSpec>,
+    /// Who calls.
+    pub workloads: Vec<Workload>,
+    /// What goes wrong on our side.
+    pub faults: Faults,
+}
+
+/// One upstream: what it allows, how it answers, what goes wrong with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UpstreamSpec {
+    /// All of them hold at once.
+    pub limits: Vec<UpstreamLimit>,
+    /// What its replies say about them.
+    pub headers: HeaderStyle,
+    /// Whether a refused call counts like an accepted one.
+    pub refused_cost: bool,
+    /// From the grant until the request has arrived and is counted.
+    pub jitter: Spread,
+    /// From then until the reply is back.
+    pub latency: Spread,
+    /// The share of accepted requests that fail with a 5xx.
+    pub errors: f64,
+    /// The share of replies that never come back.
+    pub lost: f64,
+    /// When it answers everything with a 503.
+    pub outages: Vec<Outage>,
+    /// Others on the same key, whom we do not see.
+    pub neighbours: Vec<Neighbour>,
+    /// Limits that change during the run.
+    pub changes: Vec<UpstreamChange>,
+}
+
+impl Default for UpstreamSpec {
+    fn default() -> Self {
+        UpstreamSpec {
+            limits: Vec::new(),
+            headers: HeaderStyle::RetryAfter,
+            refused_cost: false,
+            jitter: Spread::ZERO,
+            latency: Spread::ZERO,
+            errors: 0.0,
+            lost: 0.0,
+            outages: Vec::new(),
+            neighbours: Vec::new(),
+            changes: Vec::new(),
+        }
+    }
+}
+
+/// One limit of an upstream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UpstreamLimit {
+    /// How it counts.
+    pub model: Model,
+    /// What it counts.
+    pub dimension: Dimension,
+    /// Units per window.
+    pub rate: Rate,
+    /// The size of a bucket, or how many a GCRA lets through at once; N if it says nothing.
+    pub burst: Option<u64>,
+    /// Headers do not mention it.
+    pub hidden: bool,
+}
+
+/// How an upstream counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Model {
+    /// N in each window; windows follow each other from the start.
+    FixedWindow,
+    /// N in any window, to the nanosecond.
+    SlidingLog,
+    /// A bucket that refills continuously.
+    TokenBucket,
+    /// The generic cell rate algorithm: one unit every W/N, `burst` of them at once.
+    Gcra,
+    /// So many at the same time: the rate's units; its window means nothing.
+    Concurrency,
+}
+
+/// What an upstream's replies say about its limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderStyle {
+    /// `x-ratelimit-limit-requests`, `-remaining-`, `-reset-` with durations until full.
+    OpenAi,
+    /// Azure OpenAI: `x-ratelimit-remaining-requests`, `-tokens`, `retry-after-ms`.
+    Azure,
+    /// `anthropic-ratelimit-requests-limit`, `-remaining`, `-reset` with timestamps.
+    Anthropic,
+    /// `x-ratelimit-limit`, `-remaining`, `-reset` in Unix seconds.
+    GitHub,
+    /// `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset`: the first drafts.
+    IetfOld,
+    /// `RateLimit` and `RateLimit-Policy` as structured fields: the later drafts.
+    IetfNew,
+    /// Only `Retry-After`, only on a 429.
+    RetryAfter,
+    /// A bare 429.
+    None,
+}
+
+/// A time during which the upstream is down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// When it begins.
+    pub at: Duration,
+    /// How long it lasts.
+    pub lasts: Duration,
+}
+
+/// Somebody else who uses the same limits: calls of one unit at random times.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Neighbour {
+    /// How often, on average.
+    pub rate: Rate,
+    /// From when on.
+    pub from: Duration,
+    /// Until when, if it ends.
+    pub until: Option<Duration>,
+    /// What each of its calls costs in units other than requests.
+    pub tokens: Spread,
+}
+
+/// An upstream's limit that becomes another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UpstreamChange {
+    /// When.
+    pub at: Duration,
+    /// Which one, by its place in the list.
+    pub limit: usize,
+    /// What it becomes.
+    pub rate: Rate,
+}
+
+/// A kind of caller.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// What reports call it.
+    pub name: String,
+    /// Which service it calls.
+    pub service: String,
+    /// Which endpoint, if that matters.
+    pub endpoint: Option<String>,
+    /// Which models, each with how often it is called compared with the others.
+    pub models: Vec<(String, f64)>,
+    /// With which API key.
+    pub key: Option<String>,
+    /// How many loops of this kind there are; with none its calls have no loop id.
+    pub loops: u64,
+    /// Their loop type.
+    pub loop_type: Option<String>,
+    /// Their priority, if they state one.
+    pub priority: Option<Priority>,
+    /// When they call.
+    pub arrivals: Arrivals,
+    /// What a call really costs, by dimension; one request if it says nothing.
+    pub cost: Vec<(Dimension, Spread)>,
+    /// What it is expected to cost, in per cent of what it really does.
+    pub estimate: Spread,
+    /// Whether that is said to be an estimate, and so is clamped to what can ever fit.
+    pub estimated: bool,
+    /// How long a call may wait; the service's own if it says nothing.
+    pub timeout: Option<Duration>,
+    /// The share of calls whose caller goes away while they wait, and after how long.
+    pub cancel: f64,
+    /// How long such a caller waits.
+    pub patience: Spread,
+    /// How often a call that the upstream refused or failed is made again.
+    pub retries: u32,
+    /// From when on it calls.
+    pub from: Duration,
+    /// Until when, if it stops before the end.
+    pub until: Option<Duration>,
+}
+
+impl Workload {
+    /// Callers of `service` without any loops, limits or manners.
+    #[must_use]
+    pub fn new(name: &str, service: &str, arrivals: Arrivals) -> Workload {
+        Workload {
+            name: name.into(),
+            service: service.into(),
+            endpoint: None,
+            models: Vec::new(),
+            key: None,
+            loops: 0,
+            loop_type: None,
+            priority: None,
+            arrivals,
+            cost: Vec::new(),
+            estimate: Spread::Exactly(100),
+            estimated: false,
+            timeout: None,
+            cancel: 0.0,
+            patience: Spread::ZERO,
+            retries: 0,
+            from: Duration::ZERO,
+            until: None,
+        }
+    }
+}
+
+/// When calls come.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arrivals {
+    /// Each of so many workers (of each loop) calls, waits for the reply, thinks, and calls again.
+    Closed {
+        /// Workers of each loop.
+        workers: u64,
+        /// Between a reply and the next call.
+        think: Spread,
+        /// How many calls each worker makes, if it ever ends.
+        calls: Option<u64>,
+    },
+    /// At random, so often on average, all loops together.
+    Poisson(Rate),
+    /// So many at once, again and again.
+    Bursts {
+        /// From one burst to the next.
+        every: Duration,
+        /// Calls in each.
+        size: u64,
+    },
+    /// As recorded.
+    Trace(Vec<TracedCall>),
+}
+
+/// A recorded call. What it does not say, the workload does.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TracedCall {
+    /// When, from the start of the workload.
+    pub at: Duration,
+    /// Its loop.
+    pub loop_id: Option<String>,
+    /// Its loop type.
+    pub loop_type: Option<String>,
+    /// Its priority.
+    pub priority: Option<Priority>,
+    /// Its model.
+    pub model: Option<String>,
+    /// What it cost, by dimension.
+    pub cost: Vec<(Dimension, u64)>,
+    /// How long it ran.
+    pub runs: Option<Duration>,
+}
+
+/// What goes wrong on our side of the wire.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Faults {
+    /// The process dies: what waits and runs is lost, and memory begins anew.
+    pub crashes: Vec<Crash>,
+    /// The wall clock is set.
+    pub clock_steps: Vec<ClockStep>,
+    /// Limits that spend from a lender that is slow, fails or forgets.
+    pub lenders: Vec<LenderSpec>,
+    /// How late timers fire.
+    pub timer_late: Option<Spread>,
+    /// Limits of ours that are changed.
+    pub changes: Vec<LiveChange>,
+}
+
+/// A process that dies and comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crash {
+    /// When it dies.
+    pub at: Duration,
+    /// How long until it is back. Who calls meanwhile is refused.
+    pub down: Duration,
+}
+
+/// The wall clock jumps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClockStep {
+    /// When.
+    pub at: Duration,
+    /// By how many milliseconds, forwards or backwards.
+    pub by_ms: i64,
+}
+
+/// A lender of units to one limit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LenderSpec {
+    /// Which limit, by name.
+    pub limit: String,
+    /// Units that it lends at a time.
+    pub size: u64,
+    /// How long it takes to answer.
+    pub delay: Spread,
+    /// The share of requests that fail.
+    pub fails: f64,
+    /// The share of requests that are never answered.
+    pub forgets: f64,
+    /// How long what it lends may be used.
+    pub usable: Duration,
+}
+
+/// A limit of ours that becomes another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LiveChange {
+    /// When.
+    pub at: Duration,
+    /// Which, by name.
+    pub limit: String,
+    /// What it becomes.
+    pub to: NewLimit,
+}
+
+/// What a limit becomes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum NewLimit {
+    /// Another rate.
+    Rate(Rate),
+    /// Another bound in flight.
+    InFlight(u64),
+}
