@@ -11,6 +11,7 @@ mod dice;
 mod report;
 mod scenario;
 mod spread;
+pub mod upstream;
 
 pub use dice::Dice;
 pub use report::*;
