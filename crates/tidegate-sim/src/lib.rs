@@ -7,16 +7,20 @@
 
 #![warn(missing_docs)]
 
+mod check;
 mod dice;
+mod random;
 mod report;
 mod scenario;
 mod spread;
 pub mod upstream;
+mod world;
 
 pub use dice::Dice;
 pub use report::*;
 pub use scenario::*;
 pub use spread::Spread;
+pub use world::{Options, simulate};
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

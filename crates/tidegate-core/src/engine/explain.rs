@@ -33,7 +33,6 @@ pub struct Passage {
 
 /// What a limit says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Terms {
     /// Up to `burst` at once, refilled at `rate`.
     TokenBucket {
