@@ -336,7 +336,7 @@ fn faults(dice: &mut Dice, duration: Duration, names: &[(String, RateLimit)]) ->
             false => Vec::new(),
         },
         lenders,
-        timer_late: dice.happens(0.2).then(|| Spread::Between(0, 5 * MILLI)),
+        timer_late: dice.happens(0.2).then_some(Spread::Between(0, 5 * MILLI)),
         changes: if dice.happens(0.3) { changes(dice, duration, names) } else { Vec::new() },
     }
 }

@@ -162,11 +162,11 @@ impl Book {
                     self.missing = (self.missing - i128::from(back) * window(rate)).max(0);
                 }
             }
-            Terms::FixedWindow { .. } => {
-                if self.loose || self.window.is_some_and(|(opened, _)| opened.0 == mark.0) {
-                    self.spent = self.spent.saturating_sub(back);
-                    self.debt = self.debt.saturating_sub(back);
-                }
+            Terms::FixedWindow { .. }
+                if self.loose || self.window.is_some_and(|(opened, _)| opened.0 == mark.0) =>
+            {
+                self.spent = self.spent.saturating_sub(back);
+                self.debt = self.debt.saturating_sub(back);
             }
             _ => {}
         }

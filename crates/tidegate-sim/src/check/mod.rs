@@ -487,6 +487,10 @@ impl Judge {
                 if Some(higher.call) == event.newcomer || !self.costs_no_more(higher.call, call) {
                     continue;
                 }
+                // A newcomer may go at once if it moves no booking, and only the first in line has one.
+                if Some(call) == event.newcomer && !self.was_first(higher.call, kind) {
+                    continue;
+                }
                 // A class is as old as its first in turn, which may be a fresh one.
                 if self.level(call, routes, now) <= class as u64 {
                     let message = format!("call {} went past {} of a higher priority", record.no, higher.no);
@@ -502,6 +506,15 @@ impl Judge {
             self.check_age(routes, event, call, passes, now)?;
         }
         Ok(())
+    }
+
+    /// Whether a call was the first in line before this event.
+    fn was_first(&self, call: u32, kind: &Kind) -> bool {
+        let ticket = self.calls[call as usize].ticket;
+        kind.limits.iter().any(|used| {
+            let first = self.desks[used.limit as usize].first.map(|(ticket, _)| ticket);
+            first.is_some() && first == ticket
+        })
     }
 
     /// Where one limit is all there is: age gets its share, and loops get theirs.
@@ -567,8 +580,9 @@ impl Judge {
                 let (Some((ticket, was)), Some((still, booked))) = (before, first) else { continue };
                 let moved = ticket == still && booked > was.max(now) && !event.unsettled;
                 if moved && self.only_lower_ranks_went(routes, event, ticket, now) {
+                    let no = self.tickets.get(&ticket).map_or(0, |call| self.calls[*call as usize].no);
                     let message = format!(
-                        "the first in line at `{}` was booked for {was:?} and now for {booked:?}",
+                        "call {no}, the first in line at `{}`, was booked for {was:?} and now is for {booked:?}",
                         routes.name(used.limit)
                     );
                     return Err((Invariant::Rank, message));
@@ -582,13 +596,16 @@ impl Judge {
         let Some(&waiting) = self.tickets.get(&first) else { return false };
         let first = &self.calls[waiting as usize];
         let kind = routes.kind(first.kind);
-        if kind.limits.len() != 1 {
+        // While one of a lower priority is old enough to pass it, it need not have been first all along.
+        let level = self.level(waiting, routes, now);
+        let passed = |old: Waiting| self.level(old.call, routes, now) > level;
+        if kind.limits.len() != 1 || self.roll.any_oldest_below(kind.class, passed) {
             return false;
         }
         event.granted.iter().all(|call| {
             let record = &self.calls[*call as usize];
-            let lower = routes.kind(record.kind).class < kind.class
-                && self.level(*call, routes, now) <= self.level(waiting, routes, now);
+            let lower =
+                routes.kind(record.kind).class < kind.class && self.level(*call, routes, now) <= level;
             let behind = record.kind == first.kind && record.no > first.no;
             lower || behind
         })
@@ -622,12 +639,11 @@ impl Judge {
                 continue;
             }
             let excused = self.roll.any_lane(|other| {
-                let held = other.call != waiting.call
+                other.call != waiting.call
                     && self.share_a_rate(waiting.call, other.call, routes)
                     && self.calls[other.call as usize]
                         .ticket
-                        .is_some_and(|ticket| !engine.has_room(ticket, now));
-                held
+                        .is_some_and(|ticket| !engine.has_room(ticket, now))
             });
             if !excused {
                 let message = format!("call {} fits and waits behind nobody", waiting.no);

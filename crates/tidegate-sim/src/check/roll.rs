@@ -111,6 +111,12 @@ impl Roll {
         self.classes.get(&(group, class))?.first().copied()
     }
 
+    /// Whether something is true of the oldest of any route and lower priority.
+    pub fn any_oldest_below(&self, class: Priority, is: impl Fn(Waiting) -> bool) -> bool {
+        let lower = self.classes.iter().filter(|((_, known), _)| *known < class);
+        lower.filter_map(|(_, calls)| calls.first()).any(|oldest| is(*oldest))
+    }
+
     /// The highest priority that waits anywhere.
     pub fn highest(&self) -> Option<Priority> {
         Priority::ALL.into_iter().rev().find(|class| self.by_class[*class as usize] > 0)

@@ -24,7 +24,7 @@ impl World<'_> {
         let mut engine = Engine::new(&self.scenario.config, self.now, self.unix())?;
         for lender in &self.scenario.faults.lenders {
             if !engine.spend_from_loans(&lender.limit, lender.size, self.now) {
-                return Err(ChangeError::UnknownLimit(lender.limit.clone().into()));
+                return Err(ChangeError::UnknownLimit(lender.limit.clone()));
             }
         }
         self.routes.refresh(&mut engine, self.now);

@@ -277,8 +277,8 @@ impl<'s> World<'s> {
     fn arm(&mut self) -> Option<Nanos> {
         let wish = self.engine.as_ref()?.next_wake()?;
         match (self.armed, &self.scenario.faults.timer_late) {
-            (_, None) => return Some(wish),
-            (Some((known, fires)), _) if known == wish => return Some(fires),
+            (_, None) => Some(wish),
+            (Some((known, fires)), _) if known == wish => Some(fires),
             (_, Some(late)) => {
                 let fires = Nanos(wish.0.saturating_add(late.draw(&mut self.timers)));
                 self.armed = Some((wish, fires));

@@ -15,7 +15,7 @@ use crate::report::{
 const PARTS: u64 = 240;
 
 /// Counts of waits by length: each power of two in 64 steps, so a percentile is at most 1.6 % too long.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Histogram {
     counts: Vec<u64>,
     all: u64,
@@ -23,12 +23,6 @@ pub(crate) struct Histogram {
 }
 
 const STEPS: u64 = 64;
-
-impl Default for Histogram {
-    fn default() -> Self {
-        Histogram { counts: Vec::new(), all: 0, max: 0 }
-    }
-}
 
 impl Histogram {
     fn add(&mut self, value: u64) {
