@@ -26,6 +26,7 @@ mod harness;
 mod instructions;
 mod loops;
 mod queue;
+mod simulate;
 mod weight;
 
 use anyhow::{Result, bail};
@@ -33,7 +34,7 @@ use anyhow::{Result, bail};
 use harness::Effort;
 
 const USAGE: &str = "usage: tidegate-bench TABLE [--short]
-       TABLE is all, bucket, gate, queue, fair, loops or curve
+       TABLE is all, bucket, gate, queue, fair, loops, curve or simulate
        tidegate-bench bucket|gate --count CONTENDER N
        tidegate-bench loops --count engine|gate LOOPS N
        tidegate-bench curve --count LOOPS WAITERS
@@ -57,13 +58,14 @@ fn main() -> Result<()> {
 type Table = fn(Effort) -> Result<()>;
 
 fn tables(name: &str, effort: Effort) -> Result<()> {
-    let known: [(&str, Table); 6] = [
+    let known: [(&str, Table); 7] = [
         ("bucket", bucket::table),
         ("gate", gate::table),
         ("queue", queue::table),
         ("fair", fair::table),
         ("loops", loops::table),
         ("curve", curve::table),
+        ("simulate", simulate::table),
     ];
     let wanted: Vec<_> = known.iter().filter(|(known, _)| name == "all" || name == *known).collect();
     if wanted.is_empty() {

@@ -21,7 +21,7 @@ use tidegate::{Call, Config, Gate};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-use crate::harness::{Effort, quantile};
+use crate::harness::{Effort, cpu_seconds, quantile};
 
 /// What is asked of every limiter.
 #[derive(Clone, Copy)]
@@ -261,10 +261,4 @@ async fn on_a_worker(
 ) -> Result<Duration> {
     tokio::spawn(spawner).await?;
     Ok(last.await?)
-}
-
-/// What the process has used so far.
-fn cpu_seconds() -> f64 {
-    let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
 }
