@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand};
 
 mod check;
 mod explain;
+mod upstream;
 
 /// Spend all of your API quota, and never a request more.
 #[derive(Parser)]
@@ -22,6 +23,8 @@ struct Cli {
 enum Command {
     Check(check::Check),
     Explain(explain::Explain),
+    #[command(hide = true)]
+    Upstream(Box<upstream::Upstream>),
 }
 
 fn main() -> ExitCode {
@@ -29,6 +32,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Check(check) => check.run(),
         Command::Explain(explain) => explain.run(),
+        Command::Upstream(upstream) => upstream.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

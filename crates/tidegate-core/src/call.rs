@@ -308,7 +308,8 @@ impl Call {
 }
 
 /// Sixteen hex digits that stand for a secret (FNV-1a): enough to tell keys apart, nothing to steal.
-fn fingerprint(secret: &str) -> String {
+#[must_use]
+pub fn fingerprint(secret: &str) -> String {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in secret.bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);

@@ -211,7 +211,7 @@ fn whole_seconds(limit: &Limit) -> Option<u64> {
     (!limit.counts_slots() && window.subsec_nanos() == 0).then_some(window.as_secs())
 }
 
-fn seconds(span: Duration) -> u64 {
+pub(super) fn seconds(span: Duration) -> u64 {
     span.as_secs() + u64::from(span.subsec_nanos() > 0)
 }
 
@@ -220,7 +220,7 @@ fn millis(span: Duration) -> u64 {
 }
 
 /// As Go prints a duration that is a whole number of milliseconds: `0s`, `12ms`, `7.66s`, `2m52.8s`, `1h0m0s`.
-fn go_duration(span: Duration) -> String {
+pub(super) fn go_duration(span: Duration) -> String {
     let millis = millis(span);
     if (1..1000).contains(&millis) {
         return format!("{millis}ms");

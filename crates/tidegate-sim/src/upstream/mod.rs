@@ -13,13 +13,16 @@
 //! ```
 //!
 //! One file a model: [`FixedWindow`], [`SlidingLog`], [`TokenBucket`], [`Gcra`], [`Concurrency`]; all are
-//! [`Meter`]s. What replies say about the limits is in `headers`, a style a vendor.
+//! [`Meter`]s. What replies say about the limits is in `headers`, a style a vendor. With the feature `upstream`,
+//! `http` puts the same models behind a socket.
 
 mod answer;
 mod concurrency;
 mod fixed_window;
 mod gcra;
 mod headers;
+#[cfg(feature = "upstream")]
+pub mod http;
 mod meter;
 mod neighbours;
 mod sliding_log;
@@ -212,6 +215,15 @@ impl Upstream {
     pub fn fits_at(&self, cost: &Cost, now: Nanos) -> Nanos {
         let fits = |limit: &Limit| limit.meter.fits_at(limit.units(cost), now);
         self.limits.iter().map(fits).max().unwrap_or(now)
+    }
+
+    /// How much of a limit is left now, by its place in the list.
+    ///
+    /// # Panics
+    /// If there is no such limit.
+    #[must_use]
+    pub fn remaining(&self, limit: usize, now: Nanos) -> u64 {
+        self.limits[limit].meter.remaining(now)
     }
 
     /// What came, and what became of it.

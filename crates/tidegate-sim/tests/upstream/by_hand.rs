@@ -163,6 +163,16 @@ fn a_storm_of_refused_calls_locks_a_bucket_for_one_more_bucket_at_most() {
 }
 
 #[test]
+fn a_refused_call_takes_no_slot_even_where_it_costs() {
+    let spec = UpstreamSpec { refused_cost: true, ..only(&[requests(Model::Concurrency, 1, 1000)]) };
+    let mut upstream = Upstream::new(&spec, 1, Nanos::ZERO);
+    let held = accepted(upstream.receive(&Cost::new(), ms(0)));
+    let _ = refused(upstream.receive(&Cost::new(), ms(1)));
+    upstream.end(held, &Cost::nothing(), ms(2));
+    let _ = accepted(upstream.receive(&Cost::new(), ms(2)));
+}
+
+#[test]
 fn what_a_call_did_not_spend_goes_back_to_where_it_was_counted() {
     for model in RATE_MODELS {
         let mut upstream = upstream(&[tokens(model, 100, 1000)]);

@@ -25,13 +25,14 @@ impl Definition {
             Model::SlidingLog => sum(&|then| then + window > at) + cost <= units,
             // In every stretch that ends here: no more than the burst and what flows in meanwhile.
             Model::TokenBucket | Model::Gcra => {
-                let allowed = |from: u64| {
-                    let burst = u128::from(self.limit.burst.unwrap_or(units)) * u128::from(window);
-                    let flow = u128::from(at - from) * u128::from(units);
-                    let spent = sum(&|then| then >= from) + cost;
-                    u128::from(spent) * u128::from(window) <= burst + flow
+                let burst = u128::from(self.limit.burst.unwrap_or(units)) * u128::from(window);
+                let mut spent = u128::from(cost);
+                let mut allowed = |(then, units_then): &(u64, u64)| {
+                    spent += u128::from(*units_then);
+                    spent * u128::from(window) <= burst + u128::from(at - then) * u128::from(units)
                 };
-                allowed(at) && self.counted.iter().all(|(then, _)| allowed(*then))
+                let nothing_yet = (at, 0);
+                std::iter::once(&nothing_yet).chain(self.counted.iter().rev()).all(&mut allowed)
             }
             Model::Concurrency => {
                 self.counted.iter().filter(|(_, until)| *until > at).count() < units as usize

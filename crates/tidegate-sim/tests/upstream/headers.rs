@@ -183,6 +183,7 @@ fn github_says_unix_seconds_and_answers_403() {
     let secondary = refused(upstream.receive(&Cost::new(), ms(10_500)));
     let reading = read("github", &upstream, Some(&secondary), ms(10_500));
     assert_eq!((upstream.refused_status(&secondary), reading.retry_after_ms), (429, Some(20_000)));
+    assert_eq!(reading.limits[0].remaining, Some(1.0), "headers do not show what refused");
     let _ = accepted(upstream.receive(&Cost::new(), ms(40_500)));
     let primary = refused(upstream.receive(&Cost::new(), ms(40_500)));
     assert_eq!(upstream.refused_status(&primary), 403);
