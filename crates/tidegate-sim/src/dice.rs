@@ -40,7 +40,7 @@ impl Dice {
 
     /// A whole number below `bound`; 0 if there is none.
     pub fn below(&mut self, bound: u64) -> u64 {
-        (u128::from(self.draw()) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.draw()) * u128::from(bound)) >> 64) as u64
     }
 
     /// A number from 0 up to, but not, 1.

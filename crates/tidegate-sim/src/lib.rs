@@ -8,11 +8,13 @@
 #![warn(missing_docs)]
 
 mod dice;
+mod file;
 mod report;
 mod scenario;
 mod spread;
 
 pub use dice::Dice;
+pub use file::{ScenarioError, ScenarioFile};
 pub use report::*;
 pub use scenario::*;
 pub use spread::Spread;
