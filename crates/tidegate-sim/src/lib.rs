@@ -11,6 +11,7 @@ mod dice;
 mod file;
 mod report;
 mod scenario;
+pub mod show;
 mod spread;
 
 pub use dice::Dice;

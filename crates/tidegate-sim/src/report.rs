@@ -31,6 +31,8 @@ pub struct Report {
     pub violation: Option<Violation>,
     /// A number that stands for everything that happened: equal runs have equal digests.
     pub digest: u64,
+    /// The last events, oldest first, as far as they were kept.
+    pub story: Vec<String>,
 }
 
 /// Loops that a report names at most.
