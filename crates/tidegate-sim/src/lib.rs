@@ -7,18 +7,23 @@
 
 #![warn(missing_docs)]
 
+mod check;
 mod dice;
 mod file;
+mod random;
 mod report;
 mod scenario;
 pub mod show;
 mod spread;
+pub mod upstream;
+mod world;
 
 pub use dice::Dice;
 pub use file::{ScenarioError, ScenarioFile};
 pub use report::*;
 pub use scenario::*;
 pub use spread::Spread;
+pub use world::{Options, simulate};
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -38,11 +38,11 @@ pub struct UpstreamSpec {
     pub jitter: Spread,
     /// From then until the reply is back.
     pub latency: Spread,
-    /// The share of accepted requests that fail with a 5xx.
+    /// The share of accepted requests that fail with a 5xx, and count.
     pub errors: f64,
     /// The share of replies that never come back.
     pub lost: f64,
-    /// When it answers everything with a 503.
+    /// When it answers everything with a 503, and counts nothing.
     pub outages: Vec<Outage>,
     /// Others on the same key, whom we do not see.
     pub neighbours: Vec<Neighbour>,
@@ -78,7 +78,7 @@ pub struct UpstreamLimit {
     pub rate: Rate,
     /// The size of a bucket, or how many a GCRA lets through at once; N if it says nothing.
     pub burst: Option<u64>,
-    /// Headers do not mention it.
+    /// Headers do not mention it; the wait that a 429 tells is right all the same.
     pub hidden: bool,
 }
 
@@ -93,7 +93,8 @@ pub enum Model {
     TokenBucket,
     /// The generic cell rate algorithm: one unit every W/N, `burst` of them at once.
     Gcra,
-    /// So many at the same time: the rate's units; its window means nothing.
+    /// So many calls at the same time: the rate's units. Its window and the dimension mean nothing, and so
+    /// does what a call costs.
     Concurrency,
 }
 

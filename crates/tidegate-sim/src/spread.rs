@@ -75,7 +75,6 @@ fn normal(dice: &mut Dice) -> f64 {
 }
 
 /// How long until the next of events that come at random, `mean` nanoseconds apart on average.
-#[allow(dead_code, reason = "arrivals draw from it")]
 pub(crate) fn exponential(mean: f64, dice: &mut Dice) -> u64 {
     (-mean * (1.0 - dice.unit()).ln()).round() as u64
 }

@@ -126,6 +126,12 @@ impl FixedWindow {
         self.used
     }
 
+    /// When the window that it counts in opened, and when it closes.
+    #[must_use]
+    pub fn bounds(&self) -> (Nanos, Nanos) {
+        (self.opened, self.closes)
+    }
+
     /// When all is available again.
     #[must_use]
     pub fn full_at(&self) -> Nanos {

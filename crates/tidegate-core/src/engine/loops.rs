@@ -8,6 +8,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use super::Engine;
+use crate::call::Call;
 use crate::limit::Limit;
 use crate::time::Nanos;
 use crate::tree::NIL;
@@ -58,6 +59,13 @@ impl Engine {
         self.loop_index.insert_unique(hash, index, rehash);
         self.make_loop_limits(index, now);
         index
+    }
+
+    /// The loop that a call names, if it is remembered.
+    pub(super) fn known_loop(&self, call: &Call) -> u32 {
+        let Some(name) = &call.loop_id else { return NO_LOOP };
+        let same = |index: &u32| self.loops[*index as usize].name.as_ref() == Some(name);
+        self.loop_index.find(self.loop_hasher.hash_one(&**name), same).map_or(NO_LOOP, |index| *index)
     }
 
     pub(super) fn loop_name(&self, loop_: u32) -> Option<&Arc<str>> {

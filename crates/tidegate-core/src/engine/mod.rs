@@ -12,6 +12,7 @@
 mod admit;
 mod change;
 pub(crate) mod contention;
+mod explain;
 mod judge;
 mod lane;
 mod lend;
@@ -32,6 +33,7 @@ use std::time::Duration;
 use hashbrown::{HashMap, HashTable};
 
 pub use change::ChangeError;
+pub use explain::{FirstInLine, Passage, Stand, Terms};
 pub use lend::LoanRequest;
 pub use predict::Place;
 pub use status::{LimitStatus, ServiceCounts};

@@ -1,0 +1,678 @@
+//! The promises, checked at every event from the outside.
+//!
+//! The judge keeps [books](book) of what was granted, and a [roll](roll) of who waits. It reads definitions and
+//! routes from the engine, but counts and ranks for itself:
+//!
+//! 1. *No overshoot*: at every grant each limit's definition holds over its book.
+//! 2. *All or nothing*: after a refusal what the engine says is used is what the books say.
+//! 3. *Conservation*: what ends was in flight, once; every ticket gets one verdict; at the end all is whole.
+//! 4. *Work-conserving*: whoever has room everywhere and still waits shares a limit on a rate with one that
+//!    has none.
+//! 5. *Rank*: nobody passes one of the same route that ranks before it and costs no more; no lower rank moves
+//!    the booking of the first in line.
+//! 6. *No starvation*: [age](aging) gets its share and no more, [loops](fair) get theirs, nobody waits beyond
+//!    the timeout.
+//!
+//! The seventh, that the same seed gives the same run, takes two runs. Some of 5 and 6 can only be told from
+//! outside where one limit is all there is on a route; there they are exact.
+
+mod aging;
+mod book;
+mod fair;
+mod roll;
+
+use std::collections::{BTreeSet, HashMap};
+
+use tidegate_core::engine::{FirstInLine, Stand};
+use tidegate_core::{Cost, Engine, Nanos, Priority, Reason, Refusal, Ticket};
+
+use self::aging::{Aging, Passes};
+use self::book::{Book, Mark};
+use self::fair::Shares;
+use self::roll::{Roll, Waiting};
+use crate::report::Invariant;
+use crate::world::routes::{Kind, Routes};
+
+/// Waiting lanes looked at after every event, besides those that it touched.
+const LOOKS: usize = 3;
+
+/// What was not kept.
+pub(crate) type Broken = (Invariant, String);
+
+/// A call that is about to ask.
+#[derive(Debug)]
+pub(crate) struct Newcomer<'a> {
+    /// The number of its arrival.
+    pub no: u64,
+    pub kind: u32,
+    /// What it takes at each of its limits.
+    pub costs: &'a [u64],
+    pub estimated: bool,
+}
+
+/// What one event led to.
+#[derive(Debug, Default)]
+pub(crate) struct Happening {
+    /// The call that came.
+    pub newcomer: Option<u32>,
+    /// Calls that may go, in the order in which it was said.
+    pub granted: Vec<u32>,
+    /// Calls that may not, and why.
+    pub refused: Vec<(u32, Refusal)>,
+    /// The call that began to wait.
+    pub waits: Option<(u32, Ticket)>,
+    /// The call that ended or went away.
+    pub ended: Option<u32>,
+    /// Something was spent or changed that is not a grant: bookings may move.
+    pub unsettled: bool,
+    /// The engine was brought to the present time, and no timer is late.
+    pub current: bool,
+}
+
+/// A call as the judge knows it.
+#[derive(Debug, Default)]
+struct Record {
+    no: u64,
+    kind: u32,
+    costs: Vec<u64>,
+    marks: Vec<Mark>,
+    arrived: Nanos,
+    deadline: Nanos,
+    ticket: Option<Ticket>,
+    in_flight: bool,
+    /// What it costs is brought down to what can ever fit.
+    estimated: bool,
+}
+
+/// What is known of one limit beside its book.
+#[derive(Debug)]
+struct Desk {
+    book: Book,
+    aging: Aging,
+    shares: Shares,
+    /// The only kind of route that passes here, if it is the only one and passes nothing else.
+    alone: Option<u32>,
+    shared: bool,
+    /// Who was first in line when last looked at, and when its turn was.
+    first: Option<(Ticket, Nanos)>,
+}
+
+/// Watches the engine.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    desks: Vec<Desk>,
+    calls: Vec<Record>,
+    /// Kinds of calls that are known.
+    kinds: u32,
+    tickets: HashMap<Ticket, u32>,
+    roll: Roll,
+    deadlines: BTreeSet<(Nanos, u32)>,
+    late: u64,
+    stands: Vec<Stand>,
+    line: Vec<FirstInLine>,
+}
+
+impl Judge {
+    /// A judge over an engine that has done nothing yet, whose timers are at most `late`.
+    pub fn new(late: u64) -> Judge {
+        Judge {
+            desks: Vec::new(),
+            calls: Vec::new(),
+            kinds: 0,
+            tickets: HashMap::new(),
+            roll: Roll::default(),
+            deadlines: BTreeSet::new(),
+            late,
+            stands: Vec::new(),
+            line: Vec::new(),
+        }
+    }
+
+    /// A call is about to ask.
+    pub fn arrives(&mut self, call: u32, new: &Newcomer<'_>, deadline: Nanos, now: Nanos) {
+        if self.calls.len() <= call as usize {
+            self.calls.resize_with(call as usize + 1, Record::default);
+        }
+        let record = &mut self.calls[call as usize];
+        record.costs.clear();
+        record.costs.extend_from_slice(new.costs);
+        record.marks.clear();
+        (record.no, record.kind, record.estimated) = (new.no, new.kind, new.estimated);
+        (record.arrived, record.deadline) = (now, deadline);
+        (record.ticket, record.in_flight) = (None, false);
+    }
+
+    /// A call is about to give back what it holds. `actual` is what it cost where it says so; without a
+    /// reservation that is kept, what is not used returns. Says whether more was spent than reserved.
+    pub fn ends(
+        &mut self,
+        call: u32,
+        end: &End<'_>,
+        engine: &mut Engine,
+        routes: &Routes,
+        now: Nanos,
+    ) -> Result<bool, Broken> {
+        self.turn(engine, routes, self.calls[call as usize].kind, now)?;
+        let record = &mut self.calls[call as usize];
+        if !std::mem::take(&mut record.in_flight) {
+            return Err((Invariant::Conservation, format!("call {} ends and was not in flight", record.no)));
+        }
+        let mut debt = false;
+        for (at, used) in routes.kind(record.kind).limits.iter().enumerate() {
+            let (reserved, mark) = (record.costs[at], record.marks[at]);
+            let desk = &mut self.desks[used.limit as usize];
+            let actual = match (end, &used.dimension) {
+                (End::Cancelled, _) => 0,
+                (End::Finished { .. }, _) if used.in_flight => reserved,
+                (End::Finished { actual: Some(actual), .. }, Some(dimension)) if actual.states(dimension) => {
+                    actual.units(dimension)
+                }
+                _ => reserved,
+            };
+            let keeps = matches!(end, End::Finished { keep: true, .. });
+            let back = if keeps { 0 } else { reserved.saturating_sub(actual) };
+            let ended = desk.book.end(mark, reserved, back);
+            ended.map_err(|wrong| {
+                (Invariant::Conservation, format!("`{}`: {wrong}", routes.name(used.limit)))
+            })?;
+            if actual > reserved {
+                desk.book.charge(actual - reserved, now);
+                debt = true;
+            }
+            if actual != reserved {
+                desk.shares.settled_otherwise();
+            }
+        }
+        Ok(debt)
+    }
+
+    /// A waiting call's caller went away.
+    pub fn withdrawn(&mut self, call: u32, routes: &Routes) {
+        self.leaves(call, routes);
+    }
+
+    /// A limit's definition may have changed.
+    pub fn redefined(&mut self, routes: &Routes, now: Nanos) {
+        for (desk, limit) in self.desks.iter_mut().zip(0..) {
+            let terms = routes.terms(limit);
+            if desk.book.terms != terms {
+                desk.book.pass(now);
+                desk.book.redefine(terms, now);
+                desk.shares.settled_otherwise();
+                desk.first = None;
+            }
+        }
+        for call in self.tickets.values() {
+            let record = &mut self.calls[*call as usize];
+            if record.estimated {
+                routes.bring_down(record.kind, &mut record.costs);
+            }
+        }
+    }
+
+    /// Looks at what an event led to.
+    pub fn judge(
+        &mut self,
+        engine: &mut Engine,
+        routes: &Routes,
+        event: &Happening,
+        now: Nanos,
+    ) -> Result<(), Broken> {
+        self.open_desks(routes, now);
+        let touched = self.touched(event);
+        for &kind in &touched {
+            self.turn(engine, routes, kind, now)?;
+        }
+        // It may go in the same instant, when its coming pushes out another.
+        if let Some((call, ticket)) = event.waits {
+            self.joins(call, ticket, routes);
+        }
+        self.note_grants(routes, event, now)?;
+        self.check_ranks(routes, event, now)?;
+        self.note_refusals(routes, event, now)?;
+        let waiting = engine.waiting();
+        if waiting != self.roll.len() {
+            let message = format!("{waiting} calls wait, and {} should", self.roll.len());
+            return Err((Invariant::Conservation, message));
+        }
+        for &kind in &touched {
+            self.compare(engine, routes, kind, event, now)?;
+        }
+        self.check_bookings(engine, routes, &touched, event, now)?;
+        self.check_deadlines(now)?;
+        if event.current {
+            self.check_work(engine, routes, &touched, now)?;
+        }
+        Ok(())
+    }
+
+    /// When nothing is in flight or waits any more and all windows have passed, all is whole again.
+    pub fn check_end(&mut self, engine: &mut Engine, now: Nanos) -> Result<(), Broken> {
+        for limit in engine.limits(now) {
+            if limit.used != 0 || limit.waiting != 0 {
+                let message = format!("`{}` has {} used when all is over", limit.name, limit.used);
+                return Err((Invariant::Conservation, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn open_desks(&mut self, routes: &Routes, now: Nanos) {
+        for limit in self.desks.len() as u32..routes.limit_count() {
+            let book = Book::new(routes.terms(limit), now);
+            let (aging, shares) = (Aging::default(), Shares::default());
+            self.desks.push(Desk { book, aging, shares, alone: None, shared: false, first: None });
+        }
+        while self.kinds < routes.kind_count() {
+            let kind = routes.kind(self.kinds);
+            for used in &kind.limits {
+                let desk = &mut self.desks[used.limit as usize];
+                desk.shared |= kind.limits.len() > 1 || desk.alone.is_some_and(|known| known != kind.group);
+                desk.alone = (!desk.shared).then_some(kind.group);
+            }
+            self.kinds += 1;
+        }
+    }
+
+    /// The kinds of calls that an event was about.
+    fn touched(&self, event: &Happening) -> Vec<u32> {
+        let calls = event.newcomer.iter().chain(&event.granted).chain(&event.ended);
+        let refused = event.refused.iter().map(|(call, _)| call);
+        let mut kinds: Vec<u32> = calls.chain(refused).map(|call| self.calls[*call as usize].kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
+    }
+
+    fn turn(&mut self, engine: &mut Engine, routes: &Routes, kind: u32, now: Nanos) -> Result<(), Broken> {
+        let kind = routes.kind(kind);
+        self.stands.clear();
+        engine.stands(&kind.call, now, &mut self.stands);
+        for (used, stand) in kind.limits.iter().zip(&self.stands) {
+            let turned = self.desks[used.limit as usize].book.turn(*stand, now);
+            turned.map_err(|wrong| {
+                (Invariant::NoOvershoot, format!("`{}`: {wrong}", routes.name(used.limit)))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What the engine says is used must be what the books say.
+    fn compare(
+        &mut self,
+        engine: &mut Engine,
+        routes: &Routes,
+        kind: u32,
+        event: &Happening,
+        now: Nanos,
+    ) -> Result<(), Broken> {
+        let kind = routes.kind(kind);
+        self.stands.clear();
+        engine.stands(&kind.call, now, &mut self.stands);
+        for (used, stand) in kind.limits.iter().zip(&self.stands) {
+            let (least, most) = self.desks[used.limit as usize].book.used();
+            if stand.used < least || stand.used > most {
+                let invariant = match (event.refused.is_empty(), event.granted.is_empty()) {
+                    (false, true) => Invariant::AllOrNothing,
+                    _ => Invariant::Conservation,
+                };
+                let name = routes.name(used.limit);
+                let message =
+                    format!("`{name}` says that {} are used; by its book {least} to {most}", stand.used);
+                return Err((invariant, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn note_grants(&mut self, routes: &Routes, event: &Happening, now: Nanos) -> Result<(), Broken> {
+        if event.granted.is_empty() {
+            return Ok(());
+        }
+        self.check_budgets(routes, &event.granted)?;
+        // Age may let one pass a call of a higher class that waits, and then what is kept for that.
+        let highest = self.roll.highest().max(event.newcomer.map(|call| self.class(call, routes)));
+        let mut granted = event.granted.clone();
+        // Whatever their order was, the lower ones had to leave alone what is kept for the higher.
+        granted.sort_by_key(|call| self.class(*call, routes));
+        for &call in &granted {
+            let record = &mut self.calls[call as usize];
+            if std::mem::replace(&mut record.in_flight, true) {
+                return Err((Invariant::Conservation, format!("call {} was let go twice", record.no)));
+            }
+            if record.deadline < now && self.late == 0 {
+                return Err((Invariant::NoStarvation, format!("call {} went after its timeout", record.no)));
+            }
+            let kind = routes.kind(record.kind);
+            let class = highest.map_or(kind.class, |highest| highest.max(kind.class));
+            for (at, used) in kind.limits.iter().enumerate() {
+                let desk = &mut self.desks[used.limit as usize];
+                let cost = record.costs[at];
+                record.marks.push(desk.book.take(cost, now));
+                if kind.observed {
+                    continue;
+                }
+                desk.book.check(cost, used.withheld[class as usize]).map_err(|wrong| {
+                    let (no, name) = (record.no, routes.name(used.limit));
+                    (Invariant::NoOvershoot, format!("call {no} overshoots `{name}`: {wrong}"))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_budgets(&mut self, routes: &Routes, granted: &[u32]) -> Result<(), Broken> {
+        let mut batches: Vec<(u32, u64, u64)> = Vec::new();
+        for &call in granted {
+            let record = &self.calls[call as usize];
+            let kind = routes.kind(record.kind);
+            for (used, cost) in kind.limits.iter().zip(&record.costs) {
+                if used.in_flight && used.dimension.is_some() && !kind.observed {
+                    match batches.iter_mut().find(|batch| batch.0 == used.limit) {
+                        Some(batch) => (batch.1, batch.2) = (batch.1 + cost, batch.2.max(*cost)),
+                        None => batches.push((used.limit, *cost, *cost)),
+                    }
+                }
+            }
+        }
+        for (limit, sum, largest) in batches {
+            let checked = self.desks[limit as usize].book.check_budget(sum, largest);
+            checked
+                .map_err(|wrong| (Invariant::NoOvershoot, format!("`{}`: {wrong}", routes.name(limit))))?;
+        }
+        Ok(())
+    }
+
+    fn note_refusals(&mut self, routes: &Routes, event: &Happening, now: Nanos) -> Result<(), Broken> {
+        for (call, refusal) in &event.refused {
+            let waited = self.leaves(*call, routes);
+            let record = &self.calls[*call as usize];
+            let class = routes.kind(record.kind).class;
+            let wrong = match &refusal.reason {
+                Reason::Timeout if waited && record.deadline > now => Some("timed out too early"),
+                Reason::Hopeless if waited => Some("was called hopeless while it waited"),
+                Reason::Hopeless if refusal.wait.is_some_and(|wait| now.after(wait) <= record.deadline) => {
+                    Some("was called hopeless though it would have gone in time")
+                }
+                Reason::TooLarge { cost, capacity } if cost <= capacity => Some("was called too large"),
+                Reason::QueueFull if self.roll.lowest(routes.kind(record.kind).service) < Some(class) => {
+                    Some("was shed before one of a lower priority")
+                }
+                _ => None,
+            };
+            if let Some(wrong) = wrong {
+                let invariant = match refusal.reason {
+                    Reason::QueueFull => Invariant::Rank,
+                    _ => Invariant::NoStarvation,
+                };
+                return Err((invariant, format!("call {} {wrong}: {refusal:?}", record.no)));
+            }
+        }
+        Ok(())
+    }
+
+    fn joins(&mut self, call: u32, ticket: Ticket, routes: &Routes) {
+        let record = &mut self.calls[call as usize];
+        record.ticket = Some(ticket);
+        self.tickets.insert(ticket, call);
+        let kind = routes.kind(record.kind);
+        if !record.deadline.is_never() {
+            self.deadlines.insert((record.deadline, call));
+        }
+        let waiting = Waiting { no: record.no, call };
+        self.roll.join(kind, waiting);
+        if let Some(desk) = self.desk_of(kind) {
+            self.desks[desk].shares.joins(kind.class, kind.loop_, kind.weight);
+        }
+    }
+
+    /// Strikes a call off the roll; says whether it was there.
+    fn leaves(&mut self, call: u32, routes: &Routes) -> bool {
+        let record = &mut self.calls[call as usize];
+        let Some(ticket) = record.ticket.take() else { return false };
+        self.tickets.remove(&ticket);
+        self.deadlines.remove(&(record.deadline, call));
+        let kind = routes.kind(record.kind);
+        let waiting = Waiting { no: record.no, call };
+        if self.roll.leave(kind, waiting)
+            && let Some(desk) = self.desk_of(kind)
+        {
+            self.desks[desk].shares.leaves(kind.class, kind.loop_);
+        }
+        true
+    }
+
+    /// The only limit of a kind of calls, if it is theirs alone.
+    fn desk_of(&self, kind: &Kind) -> Option<usize> {
+        match kind.limits.as_slice() {
+            [used] if self.desks[used.limit as usize].alone == Some(kind.group) => Some(used.limit as usize),
+            _ => None,
+        }
+    }
+
+    fn class(&self, call: u32, routes: &Routes) -> Priority {
+        routes.kind(self.calls[call as usize].kind).class
+    }
+
+    /// Base priority plus one for every `aging` waited.
+    fn level(&self, call: u32, routes: &Routes, now: Nanos) -> u64 {
+        let record = &self.calls[call as usize];
+        let kind = routes.kind(record.kind);
+        kind.class as u64 + now.since(record.arrived).as_nanos() as u64 / kind.aging
+    }
+
+    /// Nobody went past one of the same route that ranks before it and costs no more. Each is struck off the
+    /// roll in its turn; when the newcomer went among them is not known, so it comes last.
+    fn check_ranks(&mut self, routes: &Routes, event: &Happening, now: Nanos) -> Result<(), Broken> {
+        let (own, others): (Vec<u32>, Vec<u32>) =
+            event.granted.iter().partition(|call| Some(**call) == event.newcomer);
+        for call in others.into_iter().chain(own) {
+            self.leaves(call, routes);
+            let record = &self.calls[call as usize];
+            let kind = routes.kind(record.kind);
+            if kind.observed {
+                continue;
+            }
+            if let Some(older) = self.roll.oldest_in_lane(kind)
+                && older.no < record.no
+                && self.costs_no_more(older.call, call)
+            {
+                let message = format!("call {} went past {}, which came before it", record.no, older.no);
+                return Err((Invariant::Rank, message));
+            }
+            let (mut by_age, mut in_front) = (false, false);
+            for class in Priority::ALL.into_iter().filter(|class| *class > kind.class) {
+                let Some(higher) = self.roll.oldest_in_class(kind.group, class) else { continue };
+                in_front = true;
+                if Some(higher.call) == event.newcomer || !self.costs_no_more(higher.call, call) {
+                    continue;
+                }
+                // A newcomer may go at once if it moves no booking, and only the first in line has one.
+                if Some(call) == event.newcomer && !self.was_first(higher.call, kind) {
+                    continue;
+                }
+                // A class is as old as its first in turn, which may be a fresh one.
+                if self.level(call, routes, now) <= class as u64 {
+                    let message = format!("call {} went past {} of a higher priority", record.no, higher.no);
+                    return Err((Invariant::Rank, message));
+                }
+                by_age = true;
+            }
+            let passes = match (by_age, in_front) {
+                (true, _) => Passes::ByAge,
+                (false, true) => Passes::Somehow,
+                (false, false) => Passes::Nobody,
+            };
+            self.check_age(routes, event, call, passes, now)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a call was the first in line before this event.
+    fn was_first(&self, call: u32, kind: &Kind) -> bool {
+        let ticket = self.calls[call as usize].ticket;
+        kind.limits.iter().any(|used| {
+            let first = self.desks[used.limit as usize].first.map(|(ticket, _)| ticket);
+            first.is_some() && first == ticket
+        })
+    }
+
+    /// Where one limit is all there is: age gets its share, and loops get theirs.
+    fn check_age(
+        &mut self,
+        routes: &Routes,
+        event: &Happening,
+        call: u32,
+        passes: Passes,
+        now: Nanos,
+    ) -> Result<(), Broken> {
+        let record = &self.calls[call as usize];
+        let (no, cost, kind) =
+            (record.no, record.costs.first().copied().unwrap_or(0), routes.kind(record.kind));
+        let Some(desk) = self.desk_of(kind) else { return Ok(()) };
+        let level = self.level(call, routes, now);
+        // A lower priority whose turn it should have been, whichever of its loops is first.
+        let denied = Priority::ALL.into_iter().filter(|class| *class < kind.class).any(|class| {
+            self.roll.youngest_first(kind.group, class).is_some_and(|old| {
+                let costs = self.calls[old.call as usize].costs.first().copied().unwrap_or(0);
+                costs <= cost && self.level(old.call, routes, now) > level
+            })
+        });
+        let aging = &mut self.desks[desk].aging;
+        aging.went(cost, passes, denied, kind.aging_share).map_err(|wrong| {
+            let name = routes.name(desk as u32);
+            (Invariant::NoStarvation, format!("`{name}`, call {no}: {wrong}"))
+        })?;
+        if event.newcomer != Some(call) {
+            let went = self.desks[desk].shares.went(kind.class, kind.loop_, cost);
+            went.map_err(|wrong| {
+                let name = routes.name(desk as u32);
+                (Invariant::NoStarvation, format!("`{name}`, call {no}: {wrong}"))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Whether call `a` takes no more than `b` at any limit of their common route.
+    fn costs_no_more(&self, a: u32, b: u32) -> bool {
+        let (a, b) = (&self.calls[a as usize].costs, &self.calls[b as usize].costs);
+        a.iter().zip(b).all(|(a, b)| a <= b)
+    }
+
+    /// No lower rank moves the booking of the first in line. Told where the first one's only limit is the one
+    /// it is first at.
+    fn check_bookings(
+        &mut self,
+        engine: &mut Engine,
+        routes: &Routes,
+        touched: &[u32],
+        event: &Happening,
+        now: Nanos,
+    ) -> Result<(), Broken> {
+        for &kind in touched {
+            let kind = routes.kind(kind);
+            self.line.clear();
+            engine.first_in_line(&kind.call, now, &mut self.line);
+            for (place, used) in kind.limits.iter().enumerate() {
+                let first = self.line.iter().find(|first| first.place == place);
+                let first = first.map(|first| (first.ticket, first.booked));
+                let before = std::mem::replace(&mut self.desks[used.limit as usize].first, first);
+                let (Some((ticket, was)), Some((still, booked))) = (before, first) else { continue };
+                let moved = ticket == still && booked > was.max(now) && !event.unsettled;
+                if moved && self.only_lower_ranks_went(routes, event, ticket, now) {
+                    let no = self.tickets.get(&ticket).map_or(0, |call| self.calls[*call as usize].no);
+                    let message = format!(
+                        "call {no}, the first in line at `{}`, was booked for {was:?} and now is for {booked:?}",
+                        routes.name(used.limit)
+                    );
+                    return Err((Invariant::Rank, message));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn only_lower_ranks_went(&self, routes: &Routes, event: &Happening, first: Ticket, now: Nanos) -> bool {
+        let Some(&waiting) = self.tickets.get(&first) else { return false };
+        let first = &self.calls[waiting as usize];
+        let kind = routes.kind(first.kind);
+        // While one of a lower priority is old enough to pass it, it need not have been first all along.
+        let level = self.level(waiting, routes, now);
+        let passed = |old: Waiting| self.level(old.call, routes, now) > level;
+        if kind.limits.len() != 1 || self.roll.any_oldest_below(kind.class, passed) {
+            return false;
+        }
+        event.granted.iter().all(|call| {
+            let record = &self.calls[*call as usize];
+            let lower =
+                routes.kind(record.kind).class < kind.class && self.level(*call, routes, now) <= level;
+            let behind = record.kind == first.kind && record.no > first.no;
+            lower || behind
+        })
+    }
+
+    fn check_deadlines(&self, now: Nanos) -> Result<(), Broken> {
+        match self.deadlines.first() {
+            Some((deadline, call)) if deadline.0.saturating_add(self.late) < now.0 => {
+                let no = self.calls[*call as usize].no;
+                Err((Invariant::NoStarvation, format!("call {no} waits beyond its timeout at {deadline:?}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A call waits because a limit has no room for it, or because one that has none shares a limit on a rate
+    /// with it and would have to wait longer.
+    fn check_work(
+        &mut self,
+        engine: &mut Engine,
+        routes: &Routes,
+        touched: &[u32],
+        now: Nanos,
+    ) -> Result<(), Broken> {
+        let mut looks: Vec<Waiting> =
+            touched.iter().filter_map(|kind| self.roll.oldest_in_lane(routes.kind(*kind))).collect();
+        looks.extend((0..LOOKS).filter_map(|_| self.roll.next_lane()));
+        for waiting in looks {
+            let Some(ticket) = self.calls[waiting.call as usize].ticket else { continue };
+            if !engine.has_room(ticket, now) {
+                continue;
+            }
+            let excused = self.roll.any_lane(|other| {
+                other.call != waiting.call
+                    && self.share_a_rate(waiting.call, other.call, routes)
+                    && self.calls[other.call as usize]
+                        .ticket
+                        .is_some_and(|ticket| !engine.has_room(ticket, now))
+            });
+            if !excused {
+                let message = format!("call {} fits and waits behind nobody", waiting.no);
+                return Err((Invariant::WorkConserving, message));
+            }
+        }
+        Ok(())
+    }
+
+    fn share_a_rate(&self, a: u32, b: u32, routes: &Routes) -> bool {
+        let (a, b) = (&self.calls[a as usize], &self.calls[b as usize]);
+        let (kind, other) = (routes.kind(a.kind), routes.kind(b.kind));
+        kind.limits.iter().zip(&a.costs).any(|(used, cost)| {
+            let here = other.limits.iter().zip(&b.costs).find(|(known, _)| known.limit == used.limit);
+            !used.in_flight && *cost > 0 && here.is_some_and(|(_, cost)| *cost > 0)
+        })
+    }
+}
+
+/// How a call ends.
+#[derive(Debug)]
+pub(crate) enum End<'a> {
+    /// It never left.
+    Cancelled,
+    /// It ran.
+    Finished {
+        /// What it cost, where it says so.
+        actual: Option<&'a Cost>,
+        /// What it did not use stays spent.
+        keep: bool,
+    },
+}

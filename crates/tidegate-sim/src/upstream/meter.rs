@@ -1,0 +1,56 @@
+//! What every model of a limit can be asked and told.
+//!
+//! A meter only counts. Whether a call is let through is decided over all limits at once, by
+//! [`Upstream`](super::Upstream); so a meter may be told to count what does not fit, and it bears it: the
+//! output of a call that was longer than announced, or calls that were refused and count all the same.
+
+use std::fmt;
+
+use tidegate_core::Nanos;
+use tidegate_core::rate::Rate;
+
+use super::{Concurrency, FixedWindow, Gcra, SlidingLog, TokenBucket};
+use crate::scenario::{Model, UpstreamLimit};
+
+/// A limit that counts. Times never go backwards from one call to the next.
+pub trait Meter: fmt::Debug + Send + Sync {
+    /// The first time, from `now` on, at which `cost` fits if nobody else takes anything; from then on it
+    /// stays so. [`Nanos::NEVER`] if it never does, or if nobody can know when.
+    fn fits_at(&self, cost: u64, now: Nanos) -> Nanos;
+
+    /// Counts `cost`, whether it fits or not.
+    fn take(&mut self, cost: u64, now: Nanos);
+
+    /// Counts the cost of a call that was refused.
+    fn take_refused(&mut self, cost: u64, now: Nanos) {
+        self.take(cost, now);
+    }
+
+    /// Gives back `cost` of what was taken at `taken`; how much of it still counted.
+    fn give_back(&mut self, cost: u64, taken: Nanos, now: Nanos) -> u64;
+
+    /// The most that fits now.
+    fn remaining(&self, now: Nanos) -> u64;
+
+    /// When nothing counts any more. A fixed window is only over at its end, even if nothing was taken.
+    fn full_at(&self, now: Nanos) -> Nanos;
+
+    /// When more fits than now, if it ever does.
+    fn more_at(&self, now: Nanos) -> Option<Nanos>;
+
+    /// Becomes another limit; what counts goes on counting.
+    fn change(&mut self, rate: Rate, burst: u64, now: Nanos);
+}
+
+/// The meter that `limit` describes, with nothing counted yet.
+#[must_use]
+pub fn meter(limit: &UpstreamLimit, now: Nanos) -> Box<dyn Meter> {
+    let burst = limit.burst.unwrap_or(limit.rate.units());
+    match limit.model {
+        Model::FixedWindow => Box::new(FixedWindow::new(limit.rate, now)),
+        Model::SlidingLog => Box::new(SlidingLog::new(limit.rate)),
+        Model::TokenBucket => Box::new(TokenBucket::new(limit.rate, burst, now)),
+        Model::Gcra => Box::new(Gcra::new(limit.rate, burst)),
+        Model::Concurrency => Box::new(Concurrency::new(limit.rate.units())),
+    }
+}

@@ -1,0 +1,507 @@
+//! The way of one call: it comes, waits, goes over the wire, is answered, and ends or is made again.
+
+use std::time::Duration;
+
+use tidegate_core::{Admission, Call, Cost, Grant, Nanos, Reason};
+
+use super::source::Draft;
+use super::story::Line;
+use super::tally::Fate;
+use super::{CallId, Event, Stop, Worker, World, fate};
+use crate::check::{End, Happening, Newcomer};
+use crate::scenario::{Arrivals, UpstreamSpec};
+use crate::spread::Spread;
+use crate::upstream::{Answer, Held};
+
+/// After so long a reply that does not come is given up.
+const LOST_AFTER: Duration = Duration::from_secs(60);
+/// A caller that is told nothing about when to come back comes back after this, and twice as long each time.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+
+/// A call that was made and is not over.
+#[derive(Debug)]
+pub(crate) struct CallState {
+    pub no: u64,
+    pub kind: u32,
+    pub source: usize,
+    worker: Option<Worker>,
+    generation: u32,
+    call: Call,
+    real: Cost,
+    /// What it really costs is not what it was expected to.
+    differs: bool,
+    runs: Option<Duration>,
+    arrived: Nanos,
+    attempts: u32,
+    pub stage: Stage,
+}
+
+/// How far a call has come.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    Over,
+    Waiting(tidegate_core::Ticket),
+    /// On its way to the upstream.
+    Sent(Grant),
+    /// The upstream holds it, or has answered.
+    Answered(Grant, Reply),
+    /// Until it is made again.
+    Resting,
+    /// Its process is gone; the upstream does not know.
+    Orphan(Option<Held>),
+}
+
+/// What the upstream said, until it is back.
+#[derive(Debug)]
+pub(crate) enum Reply {
+    Done(Option<Held>),
+    Refused(Option<Duration>),
+    Failed,
+    Lost(Option<Held>),
+}
+
+impl Reply {
+    /// What the upstream holds until it has answered.
+    pub fn held(self) -> Option<Held> {
+        match self {
+            Reply::Done(held) | Reply::Lost(held) => held,
+            _ => None,
+        }
+    }
+}
+
+impl CallState {
+    pub fn worker(&self) -> Option<Worker> {
+        self.worker
+    }
+}
+
+impl<'s> World<'s> {
+    /// A source makes a call.
+    pub(super) fn make_call(&mut self, source: usize, worker: Option<Worker>) -> Result<(), Stop> {
+        let workload = &self.scenario.workloads[source];
+        let loop_ = worker.filter(|_| workload.loops > 0).map(|worker| worker.loop_);
+        let draft = self.sources[source].draft(workload, loop_);
+        let Some(kind) = self.kind_of(source, &draft) else {
+            self.worker_goes_on(source, worker, Duration::ZERO);
+            return Ok(());
+        };
+        let mut call = self.routes.kind(kind).call.clone();
+        for dimension in &draft.stated {
+            call = call.units(dimension.clone(), draft.expected.units(dimension));
+        }
+        let state = CallState {
+            no: 0,
+            kind,
+            source,
+            worker,
+            generation: 0,
+            call,
+            differs: draft.real != draft.expected,
+            real: draft.real,
+            runs: draft.runs,
+            arrived: self.now,
+            attempts: 0,
+            stage: Stage::Over,
+        };
+        let class = self.routes.kind(kind).class;
+        self.tally.count(source, class, Fate::Called);
+        let place = self.place(state);
+        self.enqueue(place)
+    }
+
+    /// Asks the engine.
+    fn enqueue(&mut self, place: u32) -> Result<(), Stop> {
+        self.arrived += 1;
+        let no = self.arrived;
+        let state = &mut self.calls[place as usize];
+        (state.no, state.arrived) = (no, self.now);
+        state.attempts += 1;
+        let (kind, source) = (state.kind, state.source);
+        let workload = &self.scenario.workloads[source];
+        self.note(Line::Arrived { no, kind });
+        let Some(engine) = &mut self.engine else {
+            self.over(place, Fate::Refused);
+            return Ok(());
+        };
+        let state = &self.calls[place as usize];
+        let timeout = workload.timeout.or_else(|| engine.timeout_of(state.call.service()));
+        let timeout = timeout.unwrap_or(Duration::from_secs(600));
+        self.routes.costs(kind, &state.call, workload.estimated, &mut self.costs);
+        if let Some(judge) = &mut self.judge {
+            let new = Newcomer { no, kind, costs: &self.costs, estimated: workload.estimated };
+            judge.arrives(place, &new, self.now.after(timeout), self.now);
+        }
+        let admission = engine.enqueue(&state.call, timeout, self.now);
+        let mut event = Happening { newcomer: Some(place), ..Happening::default() };
+        match admission {
+            Ok(Admission::Granted(grant)) => {
+                event.granted.push(place);
+                self.went(place, grant);
+            }
+            Ok(Admission::Waiting(ticket)) => {
+                event.waits = Some((place, ticket));
+                self.calls[place as usize].stage = Stage::Waiting(ticket);
+                self.tickets.insert(ticket, place);
+                self.note(Line::Waits { no });
+                self.tally.waits(self.routes.kind(kind).service, 1, self.now);
+                if let Some(patience) = self.sources[source].patience(workload) {
+                    let id = self.id(place);
+                    self.foresee(self.now.after(patience), Event::GiveUp(id));
+                }
+            }
+            Err(refusal) => {
+                self.note(Line::Refused { no, why: refusal.reason.code() });
+                event.refused.push((place, refusal));
+            }
+        }
+        self.collect(event)
+    }
+
+    /// A call may go: it is sent.
+    pub(super) fn went(&mut self, place: u32, grant: Grant) {
+        let state = &mut self.calls[place as usize];
+        let (no, kind, source, arrived) = (state.no, state.kind, state.source, state.arrived);
+        state.stage = Stage::Sent(grant);
+        let estimated = self.scenario.workloads[source].estimated;
+        let mut costs = std::mem::take(&mut self.costs);
+        self.routes.costs(kind, &self.calls[place as usize].call, estimated, &mut costs);
+        self.tally.went(source, self.routes.kind(kind), &costs, arrived, self.now);
+        self.costs = costs;
+        self.note(Line::Went { no });
+        let jitter = match self.spec(place) {
+            Some(spec) => spec.jitter.draw(&mut self.wire),
+            None => 0,
+        };
+        let id = self.id(place);
+        self.foresee(Nanos(self.now.0.saturating_add(jitter)), Event::Reach(id));
+    }
+
+    /// A call reaches its upstream.
+    pub(super) fn reach(&mut self, id: CallId) -> Result<(), Stop> {
+        let Some(place) = self.find(id) else { return Ok(()) };
+        let service = self.routes.kind(self.calls[place as usize].kind).service;
+        let grant = match std::mem::replace(&mut self.calls[place as usize].stage, Stage::Over) {
+            Stage::Sent(grant) => Some(grant),
+            // It had left when its process died.
+            Stage::Orphan(_) => None,
+            stage => {
+                self.calls[place as usize].stage = stage;
+                return Ok(());
+            }
+        };
+        let answer = match &mut self.upstreams[service] {
+            Some(upstream) => Some(upstream.receive(&self.calls[place as usize].real, self.now)),
+            None => None,
+        };
+        let spec = self.spec(place);
+        let latency = match self.calls[place as usize].runs {
+            Some(runs) => runs,
+            None => spec.map_or(Spread::ZERO, |spec| spec.latency).draw_span(&mut self.wire),
+        };
+        let lost = spec.is_some_and(|spec| self.wire.happens(spec.lost));
+        let (reply, status) = self.told(answer, lost, service);
+        let no = self.calls[place as usize].no;
+        self.note(Line::Reached { no, status });
+        let after = match reply {
+            Reply::Lost(_) => LOST_AFTER,
+            _ => latency,
+        };
+        self.calls[place as usize].stage = match grant {
+            Some(grant) => Stage::Answered(grant, reply),
+            None => Stage::Orphan(reply.held()),
+        };
+        self.foresee(self.now.after(after), Event::Reply(id));
+        Ok(())
+    }
+
+    /// Counts an upstream's answer.
+    fn told(&mut self, answer: Option<Answer>, lost: bool, service: usize) -> (Reply, u16) {
+        let counts = self.tally.service(service);
+        counts.sent += 1;
+        match answer {
+            Some(Answer::Refused(by)) => {
+                self.tally.rejected(service, self.now);
+                let says = self.scenario.upstreams.get(&self.service_names[service]);
+                let tells = says.is_some_and(|spec| spec.headers != crate::scenario::HeaderStyle::None);
+                (Reply::Refused(by.wait.filter(|_| tells)), 429)
+            }
+            Some(Answer::Failed(status)) => {
+                self.tally.failed(service, self.now);
+                (Reply::Failed, status)
+            }
+            accepted => {
+                let held = match accepted {
+                    Some(Answer::Accepted(held)) => Some(held),
+                    _ => None,
+                };
+                counts.accepted += 1;
+                counts.lost += u64::from(lost);
+                (if lost { Reply::Lost(held) } else { Reply::Done(held) }, 200)
+            }
+        }
+    }
+
+    /// The reply is back, or nobody waits for it any more.
+    pub(super) fn reply(&mut self, id: CallId) -> Result<(), Stop> {
+        let Some(place) = self.find(id) else { return Ok(()) };
+        match std::mem::replace(&mut self.calls[place as usize].stage, Stage::Over) {
+            Stage::Orphan(held) => {
+                self.end_upstream(place, held);
+                self.vacate(place);
+                Ok(())
+            }
+            Stage::Answered(grant, reply) => self.answered(place, grant, reply),
+            stage => {
+                self.calls[place as usize].stage = stage;
+                Ok(())
+            }
+        }
+    }
+
+    fn answered(&mut self, place: u32, grant: Grant, reply: Reply) -> Result<(), Stop> {
+        let no = self.calls[place as usize].no;
+        let (done, hint, refunds) = match reply {
+            Reply::Done(held) => {
+                self.end_upstream(place, held);
+                (true, None, false)
+            }
+            Reply::Lost(held) => {
+                self.end_upstream(place, held);
+                (false, None, false)
+            }
+            Reply::Refused(wait) => (false, wait, !self.spec(place).is_some_and(|spec| spec.refused_cost)),
+            Reply::Failed => (false, None, false),
+        };
+        let actual =
+            (done && self.calls[place as usize].differs).then(|| self.calls[place as usize].real.clone());
+        let event = if refunds {
+            self.note(Line::Cancelled { no });
+            self.settle(place, grant, &End::Cancelled)?
+        } else {
+            let keep = self.routes.kind(self.calls[place as usize].kind).keep;
+            self.note(Line::Ended { no });
+            self.settle(place, grant, &End::Finished { actual: actual.as_ref(), keep })?
+        };
+        self.collect(event)?;
+        if done {
+            self.over(place, Fate::Succeeded);
+        } else {
+            self.rest(place, hint);
+        }
+        Ok(())
+    }
+
+    /// Gives a grant back to the engine.
+    pub(super) fn settle(&mut self, place: u32, grant: Grant, end: &End<'_>) -> Result<Happening, Stop> {
+        let mut event = Happening { ended: Some(place), ..Happening::default() };
+        let Some(engine) = &mut self.engine else { return Ok(event) };
+        if let Some(judge) = &mut self.judge {
+            match judge.ends(place, end, engine, &self.routes, self.now) {
+                Ok(debt) => event.unsettled = debt,
+                Err((invariant, message)) => return Err(self.broken(invariant, message)),
+            }
+        }
+        let kind = self.routes.kind(self.calls[place as usize].kind);
+        match end {
+            End::Cancelled => engine.cancel(grant, self.now),
+            End::Finished { actual, .. } => engine.finish(grant, *actual, self.now),
+        }
+        // What a limit was used for is what calls really cost, as far as it took notice.
+        let estimated = self.scenario.workloads[self.calls[place as usize].source].estimated;
+        self.routes.costs(
+            self.calls[place as usize].kind,
+            &self.calls[place as usize].call,
+            estimated,
+            &mut self.costs,
+        );
+        for (used, reserved) in kind.limits.iter().zip(&self.costs) {
+            let actual = match (end, &used.dimension) {
+                (End::Cancelled, _) => 0,
+                (End::Finished { actual: Some(actual), .. }, Some(dimension)) if actual.states(dimension) => {
+                    actual.units(dimension)
+                }
+                _ => *reserved,
+            };
+            let keeps = kind.keep && actual < *reserved && matches!(end, End::Finished { .. });
+            if actual != *reserved && !keeps {
+                self.tally.spent(used.limit, i128::from(actual) - i128::from(*reserved), self.now);
+            }
+        }
+        Ok(event)
+    }
+
+    /// A call that did not succeed waits until it is made again, or is given up.
+    fn rest(&mut self, place: u32, hint: Option<Duration>) {
+        let state = &mut self.calls[place as usize];
+        if state.attempts > self.scenario.workloads[state.source].retries {
+            return self.over(place, Fate::GivenUp);
+        }
+        state.stage = Stage::Resting;
+        let own = FIRST_RETRY.saturating_mul(1 << (state.attempts - 1).min(6)).min(LONGEST_RETRY);
+        let id = self.id(place);
+        self.foresee(self.now.after(hint.unwrap_or(own)), Event::Again(id));
+    }
+
+    pub(super) fn again(&mut self, id: CallId) -> Result<(), Stop> {
+        match self.find(id) {
+            Some(place) if matches!(self.calls[place as usize].stage, Stage::Resting) => {
+                self.calls[place as usize].stage = Stage::Over;
+                self.enqueue(place)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A caller goes away while its call waits.
+    pub(super) fn give_up(&mut self, id: CallId) -> Result<(), Stop> {
+        let Some(place) = self.find(id) else { return Ok(()) };
+        let Stage::Waiting(ticket) = self.calls[place as usize].stage else { return Ok(()) };
+        let (no, kind) = (self.calls[place as usize].no, self.calls[place as usize].kind);
+        self.note(Line::Withdrawn { no });
+        self.tickets.remove(&ticket);
+        self.tally.waits(self.routes.kind(kind).service, -1, self.now);
+        if let Some(judge) = &mut self.judge {
+            judge.withdrawn(place, &self.routes);
+        }
+        if let Some(engine) = &mut self.engine {
+            engine.withdraw(ticket, self.now);
+        }
+        self.collect(Happening { ended: Some(place), ..Happening::default() })?;
+        self.over(place, Fate::Cancelled);
+        Ok(())
+    }
+
+    /// The gate refused a call.
+    pub(super) fn refused(&mut self, place: u32, reason: &Reason, wait: Option<Duration>) {
+        let pause = wait.unwrap_or(FIRST_RETRY).max(Duration::from_millis(50));
+        self.over_after(place, fate(reason), pause);
+    }
+
+    fn over(&mut self, place: u32, fate: Fate) {
+        let pause = if fate == Fate::Refused { FIRST_RETRY } else { Duration::ZERO };
+        self.over_after(place, fate, pause);
+    }
+
+    /// A call is over; its worker, if it has one, goes on.
+    fn over_after(&mut self, place: u32, fate: Fate, pause: Duration) {
+        let state = &self.calls[place as usize];
+        let (source, worker) = (state.source, state.worker);
+        self.tally.count(source, self.routes.kind(state.kind).class, fate);
+        self.vacate(place);
+        self.worker_goes_on(source, worker, pause);
+    }
+
+    pub(super) fn worker_goes_on(&mut self, source: usize, worker: Option<Worker>, pause: Duration) {
+        let (Some(mut worker), Arrivals::Closed { think, calls, .. }) =
+            (worker, &self.scenario.workloads[source].arrivals)
+        else {
+            return;
+        };
+        worker.made += 1;
+        if calls.is_some_and(|most| worker.made >= most) {
+            return;
+        }
+        if let Some(next) = self.sources[source].after_thinking(think, self.now.after(pause)) {
+            self.foresee(next, Event::Work(source, worker));
+        }
+    }
+
+    fn end_upstream(&mut self, place: u32, held: Option<Held>) {
+        let state = &self.calls[place as usize];
+        let service = self.routes.kind(state.kind).service;
+        if let (Some(upstream), Some(held)) = (&mut self.upstreams[service], held) {
+            upstream.end(held, &state.real, self.now);
+        }
+    }
+
+    /// The time is up: whatever waits is withdrawn, whatever runs is finished.
+    pub(super) fn give_up_everything(&mut self) {
+        for place in 0..self.calls.len() {
+            let state = &mut self.calls[place];
+            let (source, kind) = (state.source, state.kind);
+            match (std::mem::replace(&mut state.stage, Stage::Over), &mut self.engine) {
+                (Stage::Over | Stage::Orphan(_), _) => continue,
+                (Stage::Waiting(ticket), Some(engine)) => drop(engine.withdraw(ticket, self.now)),
+                (Stage::Sent(grant) | Stage::Answered(grant, _), Some(engine)) => {
+                    engine.finish(grant, None, self.now);
+                }
+                _ => {}
+            }
+            // Those that a freed slot lets go at the last moment go nowhere.
+            if let Some(engine) = &mut self.engine {
+                let verdicts: Vec<_> = engine.verdicts().collect();
+                for (_, verdict) in verdicts {
+                    if let tidegate_core::Verdict::Granted(grant) = verdict {
+                        engine.cancel(grant, self.now);
+                    }
+                }
+            }
+            self.tally.count(source, self.routes.kind(kind).class, Fate::Unfinished);
+        }
+    }
+
+    // ---- places ----
+
+    fn place(&mut self, state: CallState) -> u32 {
+        match self.free.pop() {
+            Some(place) => {
+                let generation = self.calls[place as usize].generation;
+                self.calls[place as usize] = CallState { generation, ..state };
+                place
+            }
+            None => {
+                self.calls.push(state);
+                self.calls.len() as u32 - 1
+            }
+        }
+    }
+
+    pub(super) fn vacate(&mut self, place: u32) {
+        let state = &mut self.calls[place as usize];
+        state.generation = state.generation.wrapping_add(1);
+        state.stage = Stage::Over;
+        self.free.push(place);
+    }
+
+    fn id(&self, place: u32) -> CallId {
+        CallId { place, generation: self.calls[place as usize].generation }
+    }
+
+    fn find(&self, id: CallId) -> Option<u32> {
+        (self.calls[id.place as usize].generation == id.generation).then_some(id.place)
+    }
+
+    fn spec(&self, place: u32) -> Option<&'s UpstreamSpec> {
+        let service = self.routes.kind(self.calls[place as usize].kind).service;
+        self.scenario.upstreams.get(&self.service_names[service])
+    }
+
+    /// The kind of a call; nothing if the engine cannot route it or is down.
+    fn kind_of(&mut self, source: usize, draft: &Draft) -> Option<u32> {
+        let key = draft.key(source);
+        if let Some(kind) = self.kinds.get(&key) {
+            return *kind;
+        }
+        let workload = &self.scenario.workloads[source];
+        let engine = self.engine.as_mut()?;
+        let loop_ = match &draft.loop_id {
+            None => 0,
+            Some(name) => {
+                let next = self.loop_names.len() as u32;
+                let number = *self.loops.entry(name.clone()).or_insert(next);
+                if number == next {
+                    self.loop_names.push(name.clone());
+                }
+                number
+            }
+        };
+        let (call, config) = (draft.call(workload), &self.scenario.config);
+        let loop_type = draft.loop_type.as_deref();
+        let kind = self.routes.add(call, loop_, loop_type, config, engine, self.now).ok();
+        self.tally.limits_are(&self.routes, self.now);
+        self.kinds.insert(key, kind);
+        kind
+    }
+}

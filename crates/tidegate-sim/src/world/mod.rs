@@ -1,0 +1,450 @@
+//! The event loop: callers, the real engine, the wire and the upstreams, in virtual time.
+//!
+//! ```text
+//!  source ──► arrive ──► engine ──► went ──► wire ──► upstream ──► wire ──► ended ──► source
+//!                          ▲                                          │
+//!                          └── wake (a timer of the engine's) ◄───────┘ settle
+//! ```
+//! Everything that will happen stands in one heap, by time and then by the order in which it was foreseen. An
+//! hour takes as long as its events do; what is kept is who waits, who runs, and sums.
+
+mod calls;
+mod faults;
+pub(crate) mod routes;
+mod source;
+mod story;
+mod tally;
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BinaryHeap, HashMap};
+use std::time::Duration;
+
+use tidegate_core::engine::ChangeError;
+use tidegate_core::{Engine, Nanos, Reason, Ticket, Verdict};
+
+use self::calls::CallState;
+use self::routes::Routes;
+use self::source::{DraftKey, Source};
+use self::story::{Line, Story};
+use self::tally::Tally;
+use crate::check::{Happening, Judge};
+use crate::dice::Dice;
+use crate::report::{LimitReport, Report, Violation};
+use crate::scenario::{Arrivals, Scenario};
+use crate::upstream::Upstream;
+
+/// How a scenario is played.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether every promise is checked at every event.
+    pub checks: bool,
+    /// Ends the run after this event.
+    pub until_event: Option<u64>,
+    /// How many of the last events a violation tells.
+    pub story: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { checks: true, until_event: None, story: 100 }
+    }
+}
+
+/// Unix time at the start of a simulation, so that runs do not depend on when they are made.
+const UNIX: Duration = Duration::from_secs(1_767_225_600);
+
+/// Plays a scenario. The same seed gives the same report, to the last bit.
+///
+/// # Errors
+/// If the config holds what cannot be, or a change or a lender names a limit that is not there.
+pub fn simulate(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, ChangeError> {
+    let mut world = World::new(scenario, seed, options)?;
+    world.begin();
+    let violation = match world.play() {
+        Ok(()) => None,
+        Err(Stop::Broken(violation)) => Some(violation),
+        Err(Stop::Wrong(error)) => return Err(error),
+    };
+    Ok(world.report(violation))
+}
+
+/// Why a run ends before its time.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    Broken(Violation),
+    Wrong(ChangeError),
+}
+
+/// Something that will happen.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A source makes its next call.
+    Arrive(usize),
+    /// A worker of a closed loop makes its next call.
+    Work(usize, Worker),
+    /// A call reaches its upstream.
+    Reach(CallId),
+    /// Its reply is back, or is given up.
+    Reply(CallId),
+    /// It is made again.
+    Again(CallId),
+    /// Its caller loses patience.
+    GiveUp(CallId),
+    Crash(usize),
+    Restart,
+    StepClock(usize),
+    Change(usize),
+    /// A lender answers.
+    Lend(usize, u64),
+    LendFails(usize),
+}
+
+/// A worker of a closed loop, and how many calls it has made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Worker {
+    loop_: u64,
+    number: u64,
+    made: u64,
+}
+
+/// A call, told apart from others that had the same place before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CallId {
+    place: u32,
+    generation: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    at: Nanos,
+    seq: u64,
+    event: Event,
+}
+
+impl PartialEq for Planned {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Planned {}
+
+impl PartialOrd for Planned {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Planned {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.at, self.seq).cmp(&(other.at, other.seq))
+    }
+}
+
+pub(crate) struct World<'s> {
+    scenario: &'s Scenario,
+    seed: u64,
+    options: &'s Options,
+    now: Nanos,
+    /// Absent while the process is down.
+    engine: Option<Engine>,
+    judge: Option<Judge>,
+    routes: Routes,
+    kinds: HashMap<DraftKey, Option<u32>>,
+    loops: HashMap<String, u32>,
+    loop_names: Vec<String>,
+    sources: Vec<Source>,
+    /// By the place of their service in the config.
+    upstreams: Vec<Option<Upstream>>,
+    service_names: Vec<String>,
+    plan: BinaryHeap<Reverse<Planned>>,
+    planned: u64,
+    events: u64,
+    calls: Vec<CallState>,
+    free: Vec<u32>,
+    tickets: HashMap<Ticket, u32>,
+    arrived: u64,
+    /// The engine's next wish to be woken, and when that will be.
+    armed: Option<(Nanos, Nanos)>,
+    clock_offset_ms: i64,
+    tally: Tally,
+    story: Story,
+    wire: Dice,
+    timers: Dice,
+    lenders: Dice,
+    costs: Vec<u64>,
+}
+
+impl<'s> World<'s> {
+    fn new(scenario: &'s Scenario, seed: u64, options: &'s Options) -> Result<World<'s>, ChangeError> {
+        let names: Vec<String> = scenario.config.services.keys().cloned().collect();
+        let upstream = |name: &String| {
+            let spec = scenario.upstreams.get(name)?;
+            Some(Upstream::new(spec, Dice::part(seed, name, 0).draw(), Nanos::ZERO))
+        };
+        let source = |(number, workload)| Source::new(workload, number, seed, scenario.duration);
+        let mut world = World {
+            scenario,
+            seed,
+            options,
+            now: Nanos::ZERO,
+            engine: None,
+            judge: None,
+            routes: Routes::default(),
+            kinds: HashMap::new(),
+            loops: HashMap::new(),
+            loop_names: vec![String::new()],
+            sources: scenario.workloads.iter().enumerate().map(source).collect(),
+            upstreams: names.iter().map(upstream).collect(),
+            tally: Tally::new(scenario.workloads.len(), &names, scenario.duration, scenario.warmup),
+            service_names: names,
+            plan: BinaryHeap::new(),
+            planned: 0,
+            events: 0,
+            calls: Vec::new(),
+            free: Vec::new(),
+            tickets: HashMap::new(),
+            arrived: 0,
+            armed: None,
+            clock_offset_ms: 0,
+            story: Story::new(options.story),
+            wire: Dice::part(seed, "wire", 0),
+            timers: Dice::part(seed, "timers", 0),
+            lenders: Dice::part(seed, "lenders", 0),
+            costs: Vec::new(),
+        };
+        world.start_engine()?;
+        Ok(world)
+    }
+
+    /// Foresees what is known from the beginning.
+    fn begin(&mut self) {
+        let scenario = self.scenario;
+        for (number, workload) in scenario.workloads.iter().enumerate() {
+            let Some(first) = self.sources[number].first(workload) else { continue };
+            match workload.arrivals {
+                Arrivals::Closed { workers, .. } => {
+                    for loop_ in 0..workload.loops.max(1) {
+                        for worker in 0..workers {
+                            let worker = Worker { loop_, number: worker, made: 0 };
+                            self.foresee(first, Event::Work(number, worker));
+                        }
+                    }
+                }
+                _ => self.foresee(first, Event::Arrive(number)),
+            }
+        }
+        let faults = &scenario.faults;
+        for (number, crash) in faults.crashes.iter().enumerate() {
+            self.foresee(Nanos::ZERO.after(crash.at), Event::Crash(number));
+        }
+        for (number, step) in faults.clock_steps.iter().enumerate() {
+            self.foresee(Nanos::ZERO.after(step.at), Event::StepClock(number));
+        }
+        for (number, change) in faults.changes.iter().enumerate() {
+            self.foresee(Nanos::ZERO.after(change.at), Event::Change(number));
+        }
+    }
+
+    fn foresee(&mut self, at: Nanos, event: Event) {
+        self.planned += 1;
+        self.plan.push(Reverse(Planned { at: at.max(self.now), seq: self.planned, event }));
+    }
+
+    fn play(&mut self) -> Result<(), Stop> {
+        let end = Nanos::ZERO.after(self.scenario.duration);
+        loop {
+            if self.options.until_event.is_some_and(|last| self.events >= last) {
+                return Ok(());
+            }
+            let wake = self.arm();
+            let next = self.plan.peek().map(|Reverse(planned)| planned.at);
+            let wakes = wake.is_some_and(|wake| next.is_none_or(|next| wake <= next));
+            let Some(at) = (if wakes { wake } else { next }).filter(|at| *at < end) else { break };
+            self.now = self.now.max(at);
+            self.events += 1;
+            if wakes {
+                self.wake()?;
+            } else if let Some(Reverse(planned)) = self.plan.pop() {
+                self.happen(planned.event)?;
+            }
+        }
+        self.now = end;
+        self.end()
+    }
+
+    /// When the engine's timer fires, if it is set.
+    fn arm(&mut self) -> Option<Nanos> {
+        let wish = self.engine.as_ref()?.next_wake()?;
+        match (self.armed, &self.scenario.faults.timer_late) {
+            (_, None) => Some(wish),
+            (Some((known, fires)), _) if known == wish => Some(fires),
+            (_, Some(late)) => {
+                let fires = Nanos(wish.0.saturating_add(late.draw(&mut self.timers)));
+                self.armed = Some((wish, fires));
+                Some(fires)
+            }
+        }
+    }
+
+    fn wake(&mut self) -> Result<(), Stop> {
+        self.armed = None;
+        self.note(Line::Woke);
+        if let Some(engine) = &mut self.engine {
+            engine.advance(self.now);
+        }
+        self.collect(Happening { current: true, ..Happening::default() })
+    }
+
+    fn happen(&mut self, event: Event) -> Result<(), Stop> {
+        match event {
+            Event::Arrive(source) => {
+                let scenario = self.scenario;
+                self.make_call(source, None)?;
+                if let Some(next) = self.sources[source].next(&scenario.workloads[source], self.now) {
+                    self.foresee(next, Event::Arrive(source));
+                }
+                Ok(())
+            }
+            Event::Work(source, worker) => self.make_call(source, Some(worker)),
+            Event::Reach(call) => self.reach(call),
+            Event::Reply(call) => self.reply(call),
+            Event::Again(call) => self.again(call),
+            Event::GiveUp(call) => self.give_up(call),
+            Event::Crash(number) => self.crash(number),
+            Event::Restart => self.restart(),
+            Event::StepClock(number) => self.step_clock(number),
+            Event::Change(number) => self.change(number),
+            Event::Lend(lender, units) => self.lend(lender, units),
+            Event::LendFails(lender) => self.lend_fails(lender),
+        }
+    }
+
+    /// Hands out what the engine decided, and has it judged.
+    fn collect(&mut self, mut event: Happening) -> Result<(), Stop> {
+        let Some(engine) = &mut self.engine else { return Ok(()) };
+        let verdicts: Vec<_> = engine.verdicts().collect();
+        self.tally.waiting_now(engine.waiting());
+        event.current = self.scenario.faults.timer_late.is_none() || event.current;
+        for (ticket, verdict) in verdicts {
+            let Some(call) = self.tickets.remove(&ticket) else {
+                let message = "a verdict for a call that does not wait".to_owned();
+                return Err(self.broken(crate::report::Invariant::Conservation, message));
+            };
+            self.tally.waits(self.routes.kind(self.calls[call as usize].kind).service, -1, self.now);
+            match verdict {
+                Verdict::Granted(grant) => {
+                    event.granted.push(call);
+                    self.went(call, grant);
+                }
+                Verdict::Refused(refusal) => {
+                    self.note(Line::Refused { no: self.calls[call as usize].no, why: refusal.reason.code() });
+                    event.refused.push((call, refusal));
+                }
+            }
+        }
+        self.ask_lenders();
+        let judged = match (&mut self.judge, &mut self.engine) {
+            (Some(judge), Some(engine)) => judge.judge(engine, &self.routes, &event, self.now),
+            _ => Ok(()),
+        };
+        judged.map_err(|(invariant, message)| self.broken(invariant, message))?;
+        for (call, refusal) in event.refused {
+            self.refused(call, &refusal.reason, refusal.wait);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, line: Line) {
+        self.story.note(self.events, self.now, line);
+    }
+
+    fn broken(&self, invariant: crate::report::Invariant, message: String) -> Stop {
+        Stop::Broken(Violation {
+            invariant,
+            message,
+            event: self.events,
+            at: self.now.since(Nanos::ZERO),
+            story: self.tell(),
+        })
+    }
+
+    fn tell(&self) -> Vec<String> {
+        self.story.tell(|kind| {
+            let kind = self.routes.kind(kind);
+            let who = match kind.loop_ {
+                0 => String::new(),
+                loop_ => format!(", loop {}", self.loop_names[loop_ as usize]),
+            };
+            format!("{}{who}, {}", kind.call.service(), kind.class.name())
+        })
+    }
+
+    /// What runs or waits is given up, and then all must be whole again.
+    fn end(&mut self) -> Result<(), Stop> {
+        self.give_up_everything();
+        let end = self.now.after(Duration::from_secs(3600 * 24 * 365 * 20));
+        let wrong = match (&mut self.judge, &mut self.engine) {
+            (Some(judge), Some(engine)) => {
+                engine.advance(end);
+                judge.check_end(engine, end)
+            }
+            _ => Ok(()),
+        };
+        wrong.map_err(|(invariant, message)| self.broken(invariant, message))
+    }
+
+    fn report(mut self, violation: Option<Violation>) -> Report {
+        let names: Vec<String> = self.scenario.workloads.iter().map(|load| load.name.clone()).collect();
+        let story = self.tell();
+        let workloads = self.tally.workloads(names.iter().cloned());
+        let priorities = self.tally.priorities();
+        let loops = self.tally.loops(&self.routes, &names, &self.loop_names);
+        let (loop_count, peak_waiting) = (self.tally.loop_count(), self.tally.peak);
+        let end = Nanos::ZERO.after(self.scenario.duration);
+        for service in 0..self.service_names.len() {
+            let limits = self.upstream_limits(service, end);
+            self.tally.service(service).upstream = limits;
+        }
+        let (services, series) = self.tally.finish(&self.routes, self.now.min(end));
+        Report {
+            seed: self.seed,
+            duration: self.scenario.duration,
+            events: self.events,
+            peak_waiting,
+            services,
+            priorities,
+            workloads,
+            loops,
+            loop_count,
+            series,
+            violation,
+            digest: self.story.digest(),
+            story,
+        }
+    }
+
+    fn upstream_limits(&self, service: usize, end: Nanos) -> Vec<LimitReport> {
+        let Some(upstream) = &self.upstreams[service] else { return Vec::new() };
+        let Some(spec) = self.scenario.upstreams.get(&self.service_names[service]) else { return Vec::new() };
+        let span = end.since(Nanos::ZERO).as_secs_f64();
+        let limits = spec.limits.iter().zip(&upstream.counts().us.units);
+        let rates = limits.filter(|(limit, _)| limit.model != crate::scenario::Model::Concurrency);
+        rates
+            .map(|(limit, units)| LimitReport {
+                name: format!("{} per {:?}", limit.dimension, limit.rate.window()),
+                supply: limit.rate.units() as f64 * span / limit.rate.window().as_secs_f64(),
+                used: *units,
+            })
+            .collect()
+    }
+}
+
+/// Whether a refusal came at arrival or after a wait decides what it is called.
+fn fate(reason: &Reason) -> tally::Fate {
+    match reason {
+        Reason::Timeout => tally::Fate::TimedOut,
+        Reason::QueueFull => tally::Fate::Shed,
+        _ => tally::Fate::Refused,
+    }
+}
