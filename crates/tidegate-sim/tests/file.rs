@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_core::rate::Rate;
 use tidegate_core::{Dimension, Priority};
 use tidegate_sim::{
-    Arrivals, ClockStep, Crash, HeaderStyle, LenderSpec, LiveChange, Model, NewLimit, Outage, Scenario,
+    Arrivals, ClockStep, Crash, Dice, HeaderStyle, LenderSpec, LiveChange, Model, NewLimit, Outage, Scenario,
     ScenarioFile, Spread, UpstreamLimit, UpstreamSpec,
 };
 
@@ -247,6 +247,7 @@ fn a_value_out_of_range_is_told_where_it_stands() {
     const CALLS: &str = "[[simulation.workload]]\narrivals = { poisson = \"5/min\" }\n";
     for (lines, expected) in [
         ("[simulation]\nduration = \"0s\"\n", "5:12: `duration` must not be 0"),
+        ("[simulation]\nduration = \"400d\"\n", "5:12: a simulation lasts a year at most"),
         ("[simulation]\nwarmup = \"10m\"\n", "5:10: `warmup` is not before the end of the simulation"),
         ("[simulation.upstreams.apo]\n", "4:23: unknown key `apo` in [simulation.upstreams]"),
         ("[simulation.upstreams.api]\nerrors = 1.5\n", "5:10: a share of 1.5 is not between 0 and 1"),
@@ -331,6 +332,11 @@ fn a_workload_out_of_range_is_told_where_it_stands() {
         ("arrivals = \"5/min\"\n", "5:12: `arrivals` must be a table"),
         ("arrivals = { poisson = \"0/min\" }\n", "5:24: a rate of 0 lets nothing pass"),
         ("arrivals = { closed = 0 }\n", "5:23: `closed` must not be 0"),
+        ("arrivals = { closed = 2000000 }\n", "5:23: 2000000 are more than can be simulated"),
+        (
+            "arrivals = { closed = 50000 }\nloops = 50000\n",
+            "5:12: all loops together have more workers than can be simulated",
+        ),
         ("arrivals = { burst = 5 }\n", "5:12: simulation.workload[0].arrivals has no `every`"),
         ("arrivals = { burst = 5, every = \"0s\" }\n", "5:33: `every` must not be 0"),
         (
@@ -374,6 +380,29 @@ fn a_file_in_which_nobody_calls_is_a_mistake() {
     assert!(
         errors(two)[0].starts_with("s.toml:3:1: simulation.workload[0] does not say which service it calls")
     );
+}
+
+#[test]
+fn no_text_makes_the_reader_panic() {
+    let pieces: Vec<&str> = FULL.split_inclusive([' ', '\n', ',', '"', '=']).collect();
+    for seed in 0..2_000 {
+        let mut dice = Dice::new(seed);
+        let mut text = pieces.clone();
+        for _ in 0..=dice.below(6) {
+            let at = dice.below(text.len() as u64) as usize;
+            let strange =
+                ["", "0", "-1", "1e400", "18446744073709551615d", "\"..\"", "[]", "{}", "[[", "é", "true"];
+            match dice.below(3) {
+                0 => drop(text.remove(at)),
+                1 => text[at] = *dice.pick::<&str>(&strange),
+                _ => text.insert(at, *dice.pick::<&str>(&pieces)),
+            }
+        }
+        let text = text.concat();
+        if let Err(errors) = Scenario::parse(&text, "s.toml", &|_| None, Path::new(".")) {
+            assert!(errors.iter().all(|error| error.line >= 1 && !error.message.is_empty()), "{errors}");
+        }
+    }
 }
 
 /// A folder that is gone when the test is.

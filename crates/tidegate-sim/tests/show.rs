@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sample::{Run, broken, empty, run};
 use serde_json::{Value, json};
-use tidegate_sim::show::{Subject, compare, json, story, svg, table};
+use tidegate_sim::show::{Subject, compare, json, list, story, svg, table};
 
 fn subject() -> Subject {
     Subject { file: "agents.toml".into(), settings: Vec::new() }
@@ -83,16 +83,36 @@ used service-0/requests/1m         99.7 %             -
 rejected by service-0               1.0 %         1.0 %
 high wait p50                       63 ms             -
 high wait p99                      171 ms             -
-high went                         119/119             -
+high went/calls                   119/119             -
 low wait p50                      30.46 s       30.46 s
 low wait p99                      65.17 s       65.17 s
-low went                        5864/6000     5864/6000
+low went/calls                  5864/6000     5864/6000
+user wait p50                       63 ms         63 ms
+user wait p99                      171 ms        171 ms
+user went/calls                   119/119       119/119
+agents wait p50                   30.46 s       30.46 s
+agents wait p99                   65.17 s       65.17 s
+agents went/calls               5864/6000     5864/6000
 refused                                 5             5
 timeouts                               11            11
 shed                                    7             7
 cancelled                               3             3
 unfinished                            110           110
 not kept                                -  no overshoot
+"
+    );
+}
+
+#[test]
+fn many_runs_are_listed_one_a_line() {
+    let mut second = broken().report;
+    second.seed = 8;
+    assert_eq!(
+        list(&[(subject(), run(1, Duration::from_secs(600)).report), (subject(), second)]),
+        "\
+seed    used  rejected  wait p99  shed  timeouts                promises
+7     99.7 %     1.0 %   65.17 s     7        11                    kept
+8     99.7 %     1.0 %   65.17 s     7        11  NOT KEPT: no overshoot
 "
     );
 }
@@ -188,7 +208,7 @@ fn a_picture_is_well_formed_labelled_and_the_same_each_time() {
         "time since the start (minutes)",
         "calls per minute",
         "waiting",
-        "limit on requests",
+        "limit, as an average rate",
         "rejected (429)",
         "failed (5xx)",
         "backing off",

@@ -49,13 +49,13 @@ impl Reader<'_, '_> {
         let named = |name: &str| fields.iter().find(|field| field.name == name);
         Some(match kind.name {
             "closed" => {
-                let workers = self.some(kind);
+                let workers = self.some_crowd(kind);
                 let think = named("think").map_or(Some(Spread::span(THINK)), |field| self.times(field));
                 let calls = named("calls").and_then(|field| self.some(field));
                 Arrivals::Closed { workers: workers?, think: think?, calls }
             }
             "burst" => {
-                let size = self.some(kind);
+                let size = self.some_crowd(kind);
                 self.walk.must_have(section, &fields, "every", "every = \"60s\"");
                 let every = named("every").and_then(|field| self.some_time(field));
                 Arrivals::Bursts { every: every?, size: size? }

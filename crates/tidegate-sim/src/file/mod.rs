@@ -24,6 +24,10 @@ const SIMULATION: &[&str] = &["duration", "warmup", "seed", "upstreams", "worklo
 
 /// How long a simulation is that does not say so.
 const DURATION: Duration = Duration::from_secs(600);
+/// How long one may be: a year, leap day included.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+/// Loops, workers of a loop and calls at once that a machine can bear; of all workers ten times as many.
+const MOST: u64 = 1_000_000;
 
 /// A scenario with the seed that its file gives it.
 #[derive(Clone, Debug)]
@@ -173,6 +177,13 @@ impl Reader<'_, '_> {
         // Everything else happens within the duration, wherever in the file that stands.
         if let Some(field) = named("duration") {
             part.duration = self.some_time(field).unwrap_or(part.duration);
+            if part.duration > LONGEST {
+                self.walk.fault(
+                    field.at,
+                    "a simulation lasts a year at most",
+                    "use up to \"366d\"".to_owned(),
+                );
+            }
         }
         if let Some(field) = named("warmup") {
             part.warmup = self.within(field, part.duration).unwrap_or_default();
@@ -258,6 +269,22 @@ impl Reader<'_, '_> {
             return None;
         }
         Some(count)
+    }
+
+    /// A number of things that are all there at once.
+    fn crowd(&mut self, field: &Field<'_>) -> Option<u64> {
+        let count = self.walk.count(field)?;
+        if count > MOST {
+            let message = format!("{count} are more than can be simulated");
+            self.walk.fault(field.at, message, format!("use up to {MOST}"));
+            return None;
+        }
+        Some(count)
+    }
+
+    /// The same above zero.
+    fn some_crowd(&mut self, field: &Field<'_>) -> Option<u64> {
+        self.some(field).and_then(|_| self.crowd(field))
     }
 
     /// The units that a call may cost: those that tidegate knows, and those that a limit of the config declares.

@@ -3,7 +3,7 @@
 use tidegate_core::config::Field;
 use tidegate_core::{Dimension, Priority};
 
-use super::{Part, Reader};
+use super::{MOST, Part, Reader};
 use crate::scenario::{Arrivals, Workload};
 use crate::spread::Spread;
 
@@ -72,7 +72,7 @@ impl Reader<'_, '_> {
                 "endpoint" => workload.endpoint = self.endpoint(field),
                 "models" => workload.models = self.models(field),
                 "key" => workload.key = self.walk.string(field),
-                "loops" => workload.loops = self.walk.count(field).unwrap_or_default(),
+                "loops" => workload.loops = self.crowd(field).unwrap_or_default(),
                 "loop_type" => workload.loop_type = self.walk.string(field),
                 "priority" => {
                     workload.priority =
@@ -100,7 +100,7 @@ impl Reader<'_, '_> {
         (workload.from, workload.until) = self.span(named("from"), named("until"), part.duration);
         workload.service = service?;
         workload.arrivals = arrivals?;
-        self.must_take_time(named("arrivals").unwrap_or(section), &workload, part);
+        self.must_be_bearable(named("arrivals").unwrap_or(section), &workload, part);
         Some(workload)
     }
 
@@ -159,9 +159,16 @@ impl Reader<'_, '_> {
         models
     }
 
-    /// A worker that neither thinks nor waits would call for ever in one instant.
-    fn must_take_time(&mut self, field: &Field<'_>, workload: &Workload, part: &Part) {
-        let Arrivals::Closed { think, calls: None, .. } = &workload.arrivals else { return };
+    /// Workers are all there at once, and one that neither thinks nor waits would call for ever in one instant.
+    fn must_be_bearable(&mut self, field: &Field<'_>, workload: &Workload, part: &Part) {
+        let Arrivals::Closed { workers, think, calls } = &workload.arrivals else { return };
+        if workers.saturating_mul(workload.loops.max(1)) > 10 * MOST {
+            let message = "all loops together have more workers than can be simulated";
+            self.walk.fault(field.at, message, format!("use up to {}", 10 * MOST));
+        }
+        if calls.is_some() {
+            return;
+        }
         let upstream = part.upstreams.get(&workload.service);
         if least(think) == 0 && upstream.is_none_or(|spec| least(&spec.latency) + least(&spec.jitter) == 0) {
             let message = "this workload neither thinks nor waits for a reply, so it would never end";

@@ -3,7 +3,7 @@
 use super::grid::Grid;
 use super::words::{percent, share, span};
 use super::{ENDS, Subject};
-use crate::report::Report;
+use crate::report::{GroupReport, Report};
 use tidegate_core::Priority;
 
 /// A column for each run, with what was set for it on top; a row for each number that is worth comparing.
@@ -21,7 +21,18 @@ pub fn compare(runs: &[(Subject, Report)]) -> String {
     }
     limits(&mut grid, runs);
     for priority in Priority::ALL.into_iter().rev() {
-        waits(&mut grid, runs, priority);
+        waits(&mut grid, runs, priority.name(), |report| report.priority(priority));
+    }
+    // What is swept may change who has which priority; who calls stays.
+    let workloads = runs.iter().map(|(_, report)| report.workloads.len()).max().unwrap_or_default();
+    if (2..=WORKLOADS).contains(&workloads) {
+        for index in 0..workloads {
+            let name = runs
+                .iter()
+                .find_map(|(_, report)| report.workloads.get(index))
+                .map_or("", |group| &group.name);
+            waits(&mut grid, runs, name, |report| report.workloads.iter().find(|group| group.name == name));
+        }
     }
     for end in ENDS {
         let total = |report: &Report| report.priorities.iter().map(end.of).sum::<u64>();
@@ -76,17 +87,25 @@ fn limits(grid: &mut Grid, runs: &[(Subject, Report)]) {
     }
 }
 
-fn waits(grid: &mut Grid, runs: &[(Subject, Report)], priority: Priority) {
-    if runs.iter().all(|(_, report)| report.priority(priority).is_none()) {
+/// Workloads that are compared at most; beyond that the priorities have to do.
+const WORKLOADS: usize = 8;
+
+fn waits(
+    grid: &mut Grid,
+    runs: &[(Subject, Report)],
+    name: &str,
+    find: impl for<'r> Fn(&'r Report) -> Option<&'r GroupReport>,
+) {
+    if runs.iter().all(|(_, report)| find(report).is_none()) {
         return;
     }
     for (what, of) in [("p50", 0), ("p99", 1)] {
-        row(grid, format!("{priority} wait {what}"), runs, |_, report| match report.priority(priority) {
+        row(grid, format!("{name} wait {what}"), runs, |_, report| match find(report) {
             Some(group) if group.went > 0 => span([group.wait.p50, group.wait.p99][of]),
             _ => "-".into(),
         });
     }
-    row(grid, format!("{priority} went"), runs, |_, report| {
-        report.priority(priority).map_or("-".into(), |group| format!("{}/{}", group.went, group.calls))
+    row(grid, format!("{name} went/calls"), runs, |_, report| {
+        find(report).map_or("-".into(), |group| format!("{}/{}", group.went, group.calls))
     });
 }

@@ -5,6 +5,7 @@
 mod compare;
 mod grid;
 mod json;
+mod list;
 mod svg;
 mod table;
 mod words;
@@ -13,8 +14,9 @@ use crate::report::{GroupReport, Report, ServiceReport, ServiceSeries, Violation
 
 pub use compare::compare;
 pub use json::json;
+pub use list::list;
 pub use svg::svg;
-pub use table::{story, table};
+pub use table::{broken, story, table};
 
 /// What was simulated, as whoever wants to simulate it again must name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

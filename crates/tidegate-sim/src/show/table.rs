@@ -3,7 +3,7 @@
 use super::grid::Grid;
 use super::words::{count, length, percent, share, span};
 use super::{ENDS, End, Subject, shown_services};
-use crate::report::{GroupReport, LimitReport, Report, ServiceReport, Violation};
+use crate::report::{GroupReport, LimitReport, Report, ServiceReport};
 
 /// Cells of the longest bar.
 const BAR: f64 = 24.0;
@@ -23,9 +23,7 @@ pub fn table(subject: &Subject, report: &Report) -> String {
     if !report.loops.is_empty() {
         parts.push(loops(report));
     }
-    if let Some(violation) = &report.violation {
-        parts.push(broken(subject, report, violation));
-    }
+    parts.extend(broken(subject, report));
     parts.join("\n")
 }
 
@@ -114,8 +112,11 @@ fn bar(part: f64, most: f64) -> String {
     format!("{bar:<width$}", width = BAR as usize)
 }
 
-fn broken(subject: &Subject, report: &Report, violation: &Violation) -> String {
-    format!(
+/// Which promise was not kept, how that came about, and the command that shows it again; nothing if all were.
+#[must_use]
+pub fn broken(subject: &Subject, report: &Report) -> Option<String> {
+    let violation = report.violation.as_ref()?;
+    Some(format!(
         "NOT KEPT: {} (seed {}, event {}, at {})\n  {}\nhow it came about:\n{}see it again: {}\n",
         violation.invariant.name(),
         report.seed,
@@ -124,7 +125,7 @@ fn broken(subject: &Subject, report: &Report, violation: &Violation) -> String {
         violation.message,
         story(&violation.story),
         subject.replay(report, violation),
-    )
+    ))
 }
 
 /// What happened last, line by line.

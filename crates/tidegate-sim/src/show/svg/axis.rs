@@ -86,7 +86,16 @@ impl ValueAxis {
         ValueAxis { most: (most / step - 1e-9).ceil() * step, step, top, height }
     }
 
-    /// The same for things that there are only whole ones of.
+    /// An axis with one tick, for little room.
+    pub fn low(most: f64, top: f64, height: f64) -> ValueAxis {
+        const NICE: [f64; 9] = [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 8.0, 10.0];
+        let power = 10.0_f64.powf(most.max(1e-9).log10().floor());
+        let most =
+            NICE.into_iter().map(|nice| nice * power).find(|nice| *nice >= most * 0.999).unwrap_or(most);
+        ValueAxis { most, step: most, top, height }
+    }
+
+    /// An axis for things that there are only whole ones of.
     pub fn whole(most: f64, ticks: f64, top: f64, height: f64) -> ValueAxis {
         let mut axis = ValueAxis::new(most.max(1.0), ticks, top, height);
         if axis.step < 1.0 || axis.step.fract() > 0.0 {

@@ -5,7 +5,11 @@ use std::time::Duration;
 use crate::report::ServiceSeries;
 
 /// Parts that can still be told apart.
-const MOST: usize = 288;
+const MOST: u64 = 240;
+/// Fewer would hide what happened when.
+const LEAST: u64 = 60;
+/// Calls that a part should have: of ten calls one more or less looks like a limit that does not hold.
+const CALLS: u64 = 40;
 
 pub struct Bins {
     /// When each begins, and after the last one when that ends.
@@ -24,7 +28,9 @@ impl Bins {
         let starts = |index: usize| Duration::from_secs_f64(step.as_secs_f64() * index as f64).min(duration);
         let steps = if step.is_zero() { 0 } else { series.granted.len() };
         let parts = (0..steps).take_while(|index| starts(*index) < duration).count();
-        let merged = parts.div_ceil(MOST).max(1);
+        let went: u64 = series.granted.iter().flatten().sum();
+        let wanted = (went / CALLS).clamp(LEAST, MOST);
+        let merged = parts.div_ceil(wanted as usize).max(1);
         let mut bins = Bins {
             edges: vec![Duration::ZERO],
             granted: Vec::new(),
@@ -85,11 +91,11 @@ mod tests {
     #[test]
     fn many_steps_become_few_without_changing_rates_or_peaks() {
         let bins = Bins::new(&series(1_440), Duration::from_secs(60), Duration::from_secs(86_400));
-        assert_eq!(bins.granted.len(), 288);
-        assert_eq!(bins.granted[7], [5.0 / 300.0, 0.0, 0.0, 10.0 / 300.0]);
-        assert_eq!(bins.allowed[7], Some(20.0 / 300.0));
+        assert_eq!(bins.granted.len(), 103, "so that each has forty calls");
+        assert_eq!(bins.granted[7], [1.0 / 60.0, 0.0, 0.0, 2.0 / 60.0]);
+        assert_eq!(bins.allowed[7], Some(4.0 / 60.0));
         assert_eq!(bins.waiting.last(), Some(&1_439.0));
-        assert_eq!(bins.edges.len(), 289);
+        assert_eq!(bins.edges.len(), 104);
     }
 
     #[test]

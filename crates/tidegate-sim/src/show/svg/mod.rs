@@ -7,6 +7,7 @@ mod bins;
 mod canvas;
 mod panel;
 
+use std::path::Path;
 use std::time::Duration;
 
 use tidegate_core::Priority;
@@ -40,7 +41,7 @@ const RIGHT: f64 = 20.0;
 /// Where the legend begins, and the height of its rows.
 const LEGEND: f64 = 64.0;
 const ROW: f64 = 17.0;
-const BOTTOM: f64 = 44.0;
+const BOTTOM: f64 = 36.0;
 /// Between two services.
 const GAP: f64 = 30.0;
 
@@ -52,7 +53,10 @@ pub fn svg(subject: &Subject, scenario: &Scenario, report: &Report) -> String {
     let mut panels = Vec::new();
     for (service, series) in shown_services(report) {
         let outages = scenario.upstreams.get(&service.name).map(|spec| {
-            spec.outages.iter().map(|outage| (outage.at, outage.at + outage.lasts)).collect::<Vec<_>>()
+            spec.outages
+                .iter()
+                .map(|outage| (outage.at, outage.at.saturating_add(outage.lasts)))
+                .collect::<Vec<_>>()
         });
         panels.push(Panel {
             service,
@@ -86,7 +90,10 @@ pub fn svg(subject: &Subject, scenario: &Scenario, report: &Report) -> String {
 }
 
 fn heading(canvas: &mut Canvas, subject: &Subject, report: &Report) {
-    let title = format!("{}: admissions over time", subject.file);
+    let name = Path::new(&subject.file)
+        .file_name()
+        .map_or(subject.file.as_str().into(), |name| name.to_string_lossy());
+    let title = format!("{name}: admissions over time");
     canvas.title(&title);
     canvas.text(LEFT, 28.0, &title, &Text { bold: true, ..Text::new(16.0) });
     let mut line = format!("seed {}, {}", report.seed, length(report.duration));
@@ -124,7 +131,7 @@ fn legend(panels: &[Panel<'_>], report: &Report) -> Vec<Entry> {
     }
     let some = |rates: &[f64]| rates.iter().any(|rate| *rate > 0.0);
     marks.extend([
-        ("limit on requests", Mark::Limit, any(&|bins| bins.allowed.iter().any(Option::is_some))),
+        ("limit, as an average rate", Mark::Limit, any(&|bins| bins.allowed.iter().any(Option::is_some))),
         ("rejected (429)", Mark::Fill(colour::REJECTED), any(&|bins| some(&bins.rejected))),
         ("failed (5xx)", Mark::Fill(colour::FAILED), any(&|bins| some(&bins.failed))),
         ("waiting", Mark::Fill(colour::WAITING), any(&|bins| some(&bins.waiting))),

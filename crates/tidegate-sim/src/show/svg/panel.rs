@@ -103,7 +103,7 @@ impl Panel<'_> {
         let sums: Vec<f64> = self.bins.rejected.iter().zip(&self.bins.failed).map(|(a, b)| a + b).collect();
         let most = sums.iter().copied().fold(0.0, f64::max);
         let (per, unit) = rate_unit(most);
-        let axis = ValueAxis::new(most * per, 1.0, top, TROUBLE);
+        let axis = ValueAxis::low(most * per, top, TROUBLE);
         self.frame(canvas, time, &axis, (top, TROUBLE), "");
         // Its name would not fit beside it.
         let caption = format!("rejected and failed per {unit}");
