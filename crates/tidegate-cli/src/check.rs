@@ -3,14 +3,15 @@
 mod in_force;
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
 use tidegate_core::Config;
-use tidegate_core::config::{ConfigErrors, ServiceConfig};
+use tidegate_core::config::{ConfigErrors, Document, ServiceConfig};
 use tidegate_core::presets;
+use tidegate_sim::ScenarioFile;
 
 use crate::{Misuse, config_text, environment};
 use in_force::InForce;
@@ -18,7 +19,7 @@ use in_force::InForce;
 /// Say whether a config file is right, and which limits it puts in force.
 ///
 /// Each limit is listed with where it is from: the file, or a preset and its tier with source and date.
-/// Everything that is wrong is told at once, with line, column and a hint.
+/// Everything that is wrong is told at once, with line, column and a hint; a `[simulation]` is checked too.
 #[derive(Args)]
 pub struct Check {
     /// The config file.
@@ -32,7 +33,8 @@ impl Check {
     pub fn run(self) -> anyhow::Result<()> {
         let file = self.file.display().to_string();
         let text = config_text(&self.file)?;
-        let parsed = Config::parse_with(&text, &file, &environment);
+        let document = Document::new(&text, &file, &environment);
+        let parsed = ScenarioFile::check(&document, self.file.parent().unwrap_or(Path::new("")));
         let mut out = io::stdout().lock();
         let written = match (&parsed, self.json) {
             (Ok(config), false) => summary(&mut out, &file, config),
@@ -150,6 +152,6 @@ fn without_secrets(url: &str) -> String {
     format!("{scheme}://{host}{path}")
 }
 
-fn counted(count: usize, name: &str) -> String {
+pub fn counted(count: usize, name: &str) -> String {
     format!("{count} {name}{}", if count == 1 { "" } else { "s" })
 }

@@ -2,13 +2,16 @@
 //! into an exit code: 0 done, 1 the work failed, 2 the call or the config was wrong.
 
 use std::fmt;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::{Parser, Subcommand};
 
 mod check;
 mod explain;
+mod simulate;
 mod upstream;
 
 /// Spend all of your API quota, and never a request more.
@@ -25,6 +28,7 @@ enum Command {
     Explain(explain::Explain),
     #[command(hide = true)]
     Upstream(Box<upstream::Upstream>),
+    Simulate(simulate::Simulate),
 }
 
 fn main() -> ExitCode {
@@ -33,6 +37,7 @@ fn main() -> ExitCode {
         Command::Check(check) => check.run(),
         Command::Explain(explain) => explain.run(),
         Command::Upstream(upstream) => upstream.run(),
+        Command::Simulate(simulate) => simulate.run(),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -47,6 +52,14 @@ fn main() -> ExitCode {
 fn config_text(path: &Path) -> Result<String, Misuse> {
     std::fs::read_to_string(path)
         .map_err(|error| Misuse(format!("cannot read the config {}: {error}", path.display())))
+}
+
+/// Writes to standard output; that whoever read it has seen enough is no failure.
+fn print(text: &str) -> anyhow::Result<()> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot write the result"),
+    }
 }
 
 /// What `${VAR}` in a config expands to.

@@ -9,14 +9,17 @@
 
 mod check;
 mod dice;
+mod file;
 mod random;
 mod report;
 mod scenario;
+pub mod show;
 mod spread;
 pub mod upstream;
 mod world;
 
 pub use dice::Dice;
+pub use file::{ScenarioError, ScenarioFile};
 pub use report::*;
 pub use scenario::*;
 pub use spread::Spread;

@@ -9,9 +9,9 @@ use std::ops::Deref;
 pub struct ConfigError {
     /// The file as the caller named it.
     pub file: String,
-    /// The line, from 1.
+    /// The line, from 1; 0 if the mistake is in a value that was put over the file's.
     pub line: usize,
-    /// The column, from 1, in characters.
+    /// The column, from 1, in characters; 0 as the line.
     pub column: usize,
     /// What is wrong.
     pub message: String,
@@ -21,7 +21,11 @@ pub struct ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)?;
+        f.write_str(&self.file)?;
+        if self.line > 0 {
+            write!(f, ":{}:{}", self.line, self.column)?;
+        }
+        write!(f, ": {}", self.message)?;
         if let Some(hint) = &self.hint {
             write!(f, "\n  hint: {hint}")?;
         }
@@ -36,14 +40,25 @@ impl std::error::Error for ConfigError {}
 pub struct ConfigErrors(Vec<ConfigError>);
 
 impl ConfigErrors {
-    pub(super) fn locate(mut faults: Vec<Fault>, text: &str, file: &str) -> ConfigErrors {
+    /// Finds the place of each fault among the sources, whose offsets follow each other.
+    pub(super) fn locate(mut faults: Vec<Fault>, sources: &[Source<'_>]) -> ConfigErrors {
         faults.sort_by_key(|fault| fault.at);
-        let lines = Lines::of(text);
-        let located = faults.into_iter().map(|Fault { at, message, hint }| {
-            let (line, column) = lines.position(at);
-            ConfigError { file: file.into(), line, column, message, hint }
-        });
-        ConfigErrors(located.collect())
+        let mut located = Vec::with_capacity(faults.len());
+        let mut faults = faults.into_iter().peekable();
+        let mut start = 0;
+        for (index, source) in sources.iter().enumerate() {
+            let end = if index + 1 == sources.len() { usize::MAX } else { start + source.len() };
+            let lines = Lines::of(source.text());
+            while let Some(Fault { at, message, hint }) = faults.next_if(|fault| fault.at <= end) {
+                let (line, column) = match source {
+                    Source::File { .. } => lines.position(at - start),
+                    Source::Setting { .. } => (0, 0),
+                };
+                located.push(ConfigError { file: source.name().into(), line, column, message, hint });
+            }
+            start += source.len() + 1;
+        }
+        ConfigErrors(located)
     }
 
     pub(super) fn first_of_each_line(mut self) -> ConfigErrors {
@@ -89,6 +104,36 @@ pub(super) struct Fault {
     pub at: usize,
     pub message: String,
     pub hint: Option<String>,
+}
+
+/// Where a mistake can be.
+pub(super) enum Source<'t> {
+    /// In a file.
+    File { name: &'t str, text: &'t str },
+    /// In a value from elsewhere, which is so many bytes long.
+    Setting { name: &'t str, length: usize },
+}
+
+impl<'t> Source<'t> {
+    fn name(&self) -> &'t str {
+        match self {
+            Source::File { name, .. } | Source::Setting { name, .. } => name,
+        }
+    }
+
+    fn text(&self) -> &'t str {
+        match self {
+            Source::File { text, .. } => text,
+            Source::Setting { .. } => "",
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Source::File { text, .. } => text.len(),
+            Source::Setting { length, .. } => *length,
+        }
+    }
 }
 
 /// Where the lines of a text begin, so that each offset is looked up and not counted from the top.

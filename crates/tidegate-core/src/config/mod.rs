@@ -23,6 +23,7 @@ use crate::vendor::Profiles;
 
 pub use check::Problem;
 pub use error::{ConfigError, ConfigErrors};
+pub use parse::{Document, Field, Kind, Walk};
 
 /// A whole `tidegate.toml`.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,7 +4,7 @@ use super::walk::{Field, Walk};
 use crate::config::hint::{did_you_mean, distance, quoted};
 
 pub(super) const TOP: &[&str] =
-    &["listen", "state", "global", "services", "loop_types", "loops", "alerts", "profiles"];
+    &["listen", "state", "global", "services", "loop_types", "loops", "alerts", "profiles", "simulation"];
 pub(super) const STATE: &[&str] = &["path", "redis"];
 pub(super) const ALERTS: &[&str] = &["approaching", "webhook"];
 pub(super) const RETRY: &[&str] = &["max_retries", "initial", "max", "jitter", "budget"];
@@ -91,12 +91,25 @@ pub(super) fn is_a_slip(name: &str, known: &[&str]) -> bool {
 
 impl Walk<'_> {
     /// Reports a key that has no place here; `or_else` is what to say when no known key is near.
-    pub fn unknown_key(&mut self, field: &Field<'_>, section: &str, known: &[&str], or_else: Option<String>) {
+    pub(super) fn unknown_key(
+        &mut self,
+        field: &Field<'_>,
+        section: &str,
+        known: &[&str],
+        or_else: Option<String>,
+    ) {
+        let hint = home(field.name).or_else(|| did_you_mean(field.name, known.iter().copied())).or(or_else);
+        self.no_place_for(field, section, known, hint);
+    }
+
+    /// Reports a key that is none of the `known` ones of its section.
+    pub fn no_such_key(&mut self, field: &Field<'_>, section: &str, known: &[&str]) {
+        self.no_place_for(field, section, known, did_you_mean(field.name, known.iter().copied()));
+    }
+
+    fn no_place_for(&mut self, field: &Field<'_>, section: &str, known: &[&str], hint: Option<String>) {
         let place = if section.is_empty() { String::new() } else { format!(" in [{section}]") };
-        let hint = home(field.name)
-            .or_else(|| did_you_mean(field.name, known.iter().copied()))
-            .or(or_else)
-            .unwrap_or_else(|| format!("the keys here are {}", known.join(", ")));
+        let hint = hint.unwrap_or_else(|| format!("the keys here are {}", known.join(", ")));
         self.fault(field.key_at, format!("unknown key {}{place}", quoted(field.name)), hint);
     }
 }

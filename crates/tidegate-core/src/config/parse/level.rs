@@ -14,13 +14,13 @@ use crate::priority::Priority;
 
 impl Walk<'_> {
     /// A level that has limits and nothing else.
-    pub fn plain_level(&mut self, section: &Field<'_>) -> Limits {
+    pub(super) fn plain_level(&mut self, section: &Field<'_>) -> Limits {
         let fields = self.table(section);
         self.level(&section.path, &fields, &[])
     }
 
     /// The limits among the fields of a section; its `others` are left to the caller.
-    pub fn level(&mut self, path: &str, fields: &[Field<'_>], others: &[&str]) -> Limits {
+    pub(super) fn level(&mut self, path: &str, fields: &[Field<'_>], others: &[&str]) -> Limits {
         let mut limits = Limits::default();
         let mut rates: Vec<RateAt> = Vec::new();
         for field in fields.iter().filter(|field| !others.contains(&field.name)) {
@@ -60,7 +60,7 @@ impl Walk<'_> {
     }
 
     /// `{ high = 0.1 }`
-    pub fn reserve(&mut self, section: &Field<'_>) -> Reserve {
+    pub(super) fn reserve(&mut self, section: &Field<'_>) -> Reserve {
         let mut reserve = Reserve::default();
         for field in self.table(section) {
             match Priority::ALL.into_iter().find(|priority| priority.name() == field.name) {

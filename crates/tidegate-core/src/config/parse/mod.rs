@@ -5,12 +5,16 @@
 //! finished model, whose problems are put back to those places. Broken TOML ends it after the first step,
 //! since what is left of the file would only be misread.
 //!
+//! A `[simulation]` is passed over: whoever plays it reads it through [`Document::config_and_simulation`], by the
+//! same walk and with the same errors.
+//!
 //! A service is read over its preset, so that what comes out is what is in force; each limit still knows which
 //! of the two it is from.
 //!
 //! Any string value may hold `${VAR}`. The core reads no environment: the caller passes it in. What a variable
 //! held is never repeated in a message, since it may be a secret.
 
+mod document;
 mod keys;
 mod level;
 mod profile;
@@ -19,13 +23,11 @@ mod service;
 mod top;
 mod walk;
 
-use toml::de::DeTable;
-
-use super::check::check;
-use super::error::{ConfigErrors, Fault};
+use super::error::ConfigErrors;
 use super::{Config, path};
 use crate::vendor::Profiles;
-use walk::Walk;
+pub use document::Document;
+pub use walk::{Field, Kind, Walk};
 
 impl Config {
     /// Reads a config without an environment: a `${VAR}` in it is an error.
@@ -63,13 +65,7 @@ impl Config {
         file: &str,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Config, ConfigErrors> {
-        read(text, file, env, |walk, document| {
-            let config = walk.config(document);
-            for problem in check(&config) {
-                walk.problem(problem);
-            }
-            config
-        })
+        Document::new(text, file, env).config()
     }
 }
 
@@ -100,45 +96,10 @@ impl Profiles {
         file: &str,
         env: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Profiles, ConfigErrors> {
-        read(text, file, env, |walk, document| {
+        Document::new(text, file, env).read(|walk, document| {
             let fields = walk.fields("", document);
             let section = fields.iter().find(|field| field.name == "profiles");
             section.map(|field| walk.profiles(field)).unwrap_or_default()
         })
-    }
-}
-
-/// What `through` finds in the document, unless it found faults.
-fn read<T>(
-    text: &str,
-    file: &str,
-    env: &dyn Fn(&str) -> Option<String>,
-    through: impl FnOnce(&mut Walk<'_>, &DeTable<'_>) -> T,
-) -> Result<T, ConfigErrors> {
-    let (document, broken) = DeTable::parse_recoverable(text);
-    if !broken.is_empty() {
-        let faults = broken.iter().map(syntax).collect();
-        // One slip breaks the rest of its line in more ways: the first is the one to read.
-        return Err(ConfigErrors::locate(faults, text, file).first_of_each_line());
-    }
-    let mut walk = Walk::new(env);
-    let found = through(&mut walk, document.get_ref());
-    if walk.faults.is_empty() { Ok(found) } else { Err(ConfigErrors::locate(walk.faults, text, file)) }
-}
-
-/// Broken TOML in the form of every other error.
-fn syntax(error: &toml::de::Error) -> Fault {
-    let message = error.message();
-    let hint = if message.contains("duplicate key") {
-        Some("keep one of the two")
-    } else if message.contains("quoted") {
-        Some("put text in quotes, such as \"500/min\"")
-    } else {
-        None
-    };
-    Fault {
-        at: error.span().map_or(0, |span| span.start),
-        message: format!("not valid TOML: {}", message.replace('\n', ", ")),
-        hint: hint.map(str::to_owned),
     }
 }

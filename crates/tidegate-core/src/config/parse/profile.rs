@@ -3,8 +3,6 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use toml::de::DeValue;
-
 use super::keys::{PROFILE, PROFILE_ERROR, PROFILE_HEADER};
 use super::walk::{Field, Walk};
 use crate::config::hint::{did_you_mean, quoted};
@@ -48,7 +46,7 @@ const ZERO_LIMITS: [(&str, ZeroLimit); 3] = [
 ];
 
 impl Walk<'_> {
-    pub fn profiles(&mut self, section: &Field<'_>) -> Profiles {
+    pub(super) fn profiles(&mut self, section: &Field<'_>) -> Profiles {
         let fields = self.table(section);
         fields.iter().map(|field| (field.name.to_owned(), self.profile(field))).collect()
     }
@@ -198,35 +196,5 @@ impl Walk<'_> {
     fn millis(&mut self, field: &Field<'_>) -> Option<u64> {
         let ms = |time: Duration| u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
         self.duration(field).map(|time| ms(time).min(MAX_MS))
-    }
-
-    /// The items of a value that should be an array.
-    fn items<'t>(&mut self, field: &Field<'t>, example: &str) -> Vec<Field<'t>> {
-        let DeValue::Array(array) = field.value else {
-            self.wrong_kind(field, "an array", field.value, format!("write {example}"));
-            return Vec::new();
-        };
-        let item = |(index, item): (usize, &'t toml::Spanned<DeValue<'t>>)| Field {
-            path: format!("{}[{index}]", field.path),
-            at: item.span().start,
-            value: item.get_ref(),
-            ..field.clone()
-        };
-        array.iter().enumerate().map(item).collect()
-    }
-
-    /// The fields of an item, if it is a table.
-    fn item_table<'t>(&mut self, item: &Field<'t>, example: &str) -> Option<Vec<Field<'t>>> {
-        if item.value.is_table() {
-            return Some(self.table(item));
-        }
-        self.wrong_kind(item, "an array of tables", item.value, format!("write {example}"));
-        None
-    }
-
-    fn must_have(&mut self, item: &Field<'_>, fields: &[Field<'_>], key: &str, example: &str) {
-        if !fields.iter().any(|field| field.name == key) {
-            self.fault(item.at, format!("{} has no `{key}`", item.path), format!("add {example}"));
-        }
     }
 }

@@ -4,10 +4,10 @@ use toml::de::DeValue;
 
 use super::keys::RATE;
 use super::walk::{Field, Kind, Walk};
-use crate::config::units::{Amount, UnitError, parse_rate_of};
+use crate::config::units::{parse_rate_of, parse_units_of};
 use crate::config::{Origin, RateLimit};
 use crate::dimension::Dimension;
-use crate::rate::Algorithm;
+use crate::rate::{Algorithm, Rate};
 
 const RATE_KIND: Kind = Kind { name: "a rate", example: "write it like \"500/min\"" };
 const BURST_KIND: Kind = Kind { name: "a burst", example: "write it like 100 or \"10k\"" };
@@ -21,8 +21,19 @@ pub(super) struct RateAt {
 }
 
 impl Walk<'_> {
+    /// A plain rate of a dimension, such as `"500/min"`, that follows no calendar.
+    pub fn rate_of(&mut self, field: &Field<'_>, dimension: &Dimension) -> Option<Rate> {
+        let limit = self.limit(field, dimension)?;
+        if limit.calendar.is_some() {
+            let hint = "leave the time zone away".to_owned();
+            self.fault(field.at, format!("`{}` cannot follow a calendar", field.name), hint);
+            return None;
+        }
+        Some(limit.rate)
+    }
+
     /// All rates that one key gives.
-    pub fn rates(&mut self, field: &Field<'_>, dimension: &Dimension, rates: &mut Vec<RateAt>) {
+    pub(super) fn rates(&mut self, field: &Field<'_>, dimension: &Dimension, rates: &mut Vec<RateAt>) {
         let DeValue::Array(array) = field.value else {
             rates.extend(self.rate(field, dimension));
             return;
@@ -132,11 +143,7 @@ impl Walk<'_> {
 
     /// A number in the dimension's own units: money may have a fraction.
     fn burst(&mut self, field: &Field<'_>, dimension: &Dimension) -> Option<u64> {
-        let parse = |text: &str| -> Result<u64, UnitError> {
-            let bytes = *dimension == Dimension::Bytes;
-            let amount = if bytes { Amount::parse_bytes(text) } else { Amount::parse(text) };
-            amount?.units(dimension.scale())
-        };
+        let parse = |text: &str| parse_units_of(text, dimension);
         let written = match field.value {
             DeValue::String(_) => {
                 let text = self.text(field)?;

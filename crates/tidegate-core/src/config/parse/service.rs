@@ -10,7 +10,7 @@ use crate::vendor::Profiles;
 
 impl Walk<'_> {
     /// A service: what its preset says, and over it key by key what is written.
-    pub fn service(&mut self, section: &Field<'_>, profiles: &Profiles) -> ServiceConfig {
+    pub(super) fn service(&mut self, section: &Field<'_>, profiles: &Profiles) -> ServiceConfig {
         let fields = self.table(section);
         let mut service = self.start(&fields, profiles);
         service.limits = self.level(&section.path, &fields, SERVICE).over(take(&mut service.limits));

@@ -10,7 +10,7 @@ use crate::presets;
 use crate::priority::Priority;
 
 impl Walk<'_> {
-    pub fn config(&mut self, document: &DeTable<'_>) -> Config {
+    pub(super) fn config(&mut self, document: &DeTable<'_>) -> Config {
         let mut config = Config::default();
         let fields = self.fields("", document);
         // Services name profiles, wherever in the file these stand.
@@ -39,7 +39,8 @@ impl Walk<'_> {
                         config.loop_types.insert(field.name.to_owned(), self.loop_type(&field));
                     }
                 }
-                "profiles" => {}
+                // Profiles have been read; a simulation is for the simulator to read.
+                "profiles" | "simulation" => {}
                 name => {
                     let service = matches!(field.value, DeValue::Table(_))
                         .then(|| format!("a service is written [{}]", join("services", name)));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
 use super::path::join;
@@ -15,7 +16,7 @@ use crate::rate::MAX_UNITS;
 
 /// A key and its value.
 #[derive(Clone)]
-pub(super) struct Field<'t> {
+pub struct Field<'t> {
     /// The whole path, for messages and for the checks.
     pub path: String,
     /// The last part of the path.
@@ -24,7 +25,21 @@ pub(super) struct Field<'t> {
     pub key_at: usize,
     /// Where the value stands.
     pub at: usize,
-    pub value: &'t DeValue<'t>,
+    pub(super) value: &'t DeValue<'t>,
+}
+
+impl Field<'_> {
+    /// Whether the value is a table.
+    #[must_use]
+    pub fn is_table(&self) -> bool {
+        self.value.is_table()
+    }
+
+    /// Whether the value is text.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        self.value.is_str()
+    }
 }
 
 /// A string after `${VAR}` was replaced.
@@ -40,8 +55,10 @@ impl Text<'_> {
 }
 
 /// What a string should be, in the words of an error.
-pub(super) struct Kind {
+pub struct Kind {
+    /// With its article: `a rate`.
     pub name: &'static str,
+    /// How it is written: `write it like "500/min"`.
     pub example: &'static str,
 }
 
@@ -57,29 +74,30 @@ struct Place {
     expanded: Option<(String, String)>,
 }
 
-/// The way through a document.
-pub(super) struct Walk<'e> {
+/// The way through a document: what is read by its kind comes back, what is wrong is noted with its place.
+pub struct Walk<'e> {
     env: &'e dyn Fn(&str) -> Option<String>,
     places: BTreeMap<String, Place>,
-    pub faults: Vec<Fault>,
+    pub(super) faults: Vec<Fault>,
 }
 
 impl<'e> Walk<'e> {
-    pub fn new(env: &'e dyn Fn(&str) -> Option<String>) -> Self {
+    pub(super) fn new(env: &'e dyn Fn(&str) -> Option<String>) -> Self {
         Walk { env, places: BTreeMap::new(), faults: Vec::new() }
     }
 
+    /// Notes a mistake; `at` is where a field or its key stands.
     pub fn fault(&mut self, at: usize, message: impl Into<String>, hint: impl Into<Option<String>>) {
         self.faults.push(Fault { at, message: message.into(), hint: hint.into() });
     }
 
     /// Notes where a field stands.
-    pub fn place(&mut self, path: &str, at: usize) {
+    pub(super) fn place(&mut self, path: &str, at: usize) {
         self.places.insert(path.to_owned(), Place { at, expanded: None });
     }
 
     /// Reports a problem of the model where its field, or the nearest thing around it, was written.
-    pub fn problem(&mut self, problem: Problem) {
+    pub(super) fn problem(&mut self, problem: Problem) {
         let mut path = problem.path.as_str();
         let place = loop {
             if let Some(place) = self.places.get(path) {
@@ -99,7 +117,7 @@ impl<'e> Walk<'e> {
     }
 
     /// The fields of a table, in the order of the file.
-    pub fn fields<'t>(&mut self, path: &str, table: &'t DeTable<'_>) -> Vec<Field<'t>> {
+    pub(super) fn fields<'t>(&mut self, path: &str, table: &'t DeTable<'_>) -> Vec<Field<'t>> {
         let mut fields: Vec<Field<'t>> = table
             .iter()
             .map(|(key, value)| Field {
@@ -130,7 +148,38 @@ impl<'e> Walk<'e> {
         }
     }
 
-    pub fn text<'t>(&mut self, field: &Field<'t>) -> Option<Text<'t>> {
+    /// The items of a value that should be an array.
+    pub fn items<'t>(&mut self, field: &Field<'t>, example: &str) -> Vec<Field<'t>> {
+        let DeValue::Array(array) = field.value else {
+            self.wrong_kind(field, "an array", field.value, format!("write {example}"));
+            return Vec::new();
+        };
+        let item = |(index, item): (usize, &'t Spanned<DeValue<'t>>)| Field {
+            path: format!("{}[{index}]", field.path),
+            at: item.span().start,
+            value: item.get_ref(),
+            ..field.clone()
+        };
+        array.iter().enumerate().map(item).collect()
+    }
+
+    /// The fields of an item, if it is a table.
+    pub fn item_table<'t>(&mut self, item: &Field<'t>, example: &str) -> Option<Vec<Field<'t>>> {
+        if item.value.is_table() {
+            return Some(self.table(item));
+        }
+        self.wrong_kind(item, "an array of tables", item.value, format!("write {example}"));
+        None
+    }
+
+    /// Reports an item that lacks a key.
+    pub fn must_have(&mut self, item: &Field<'_>, fields: &[Field<'_>], key: &str, example: &str) {
+        if !fields.iter().any(|field| field.name == key) {
+            self.fault(item.at, format!("{} has no `{key}`", item.path), format!("add {example}"));
+        }
+    }
+
+    pub(super) fn text<'t>(&mut self, field: &Field<'t>) -> Option<Text<'t>> {
         let DeValue::String(written) = field.value else {
             self.wrong_kind(field, "a string", field.value, "put it in quotes".to_owned());
             return None;
@@ -152,6 +201,7 @@ impl<'e> Walk<'e> {
         }
     }
 
+    /// A string, its variables put in.
     pub fn string(&mut self, field: &Field<'_>) -> Option<String> {
         self.text(field).map(|text| text.value)
     }
@@ -168,6 +218,7 @@ impl<'e> Walk<'e> {
         found.map(|(_, choice)| *choice)
     }
 
+    /// True or false.
     pub fn flag(&mut self, field: &Field<'_>) -> Option<bool> {
         if let DeValue::Boolean(flag) = field.value {
             return Some(*flag);
@@ -176,10 +227,12 @@ impl<'e> Walk<'e> {
         None
     }
 
+    /// A whole number: `100`, `"10k"`.
     pub fn count(&mut self, field: &Field<'_>) -> Option<u64> {
         self.integer_or_text(field, &COUNT, parse_count)
     }
 
+    /// The same below 2^32.
     pub fn count_u32(&mut self, field: &Field<'_>) -> Option<u32> {
         let count = self.count(field)?;
         let fits = u32::try_from(count).ok();
@@ -189,10 +242,12 @@ impl<'e> Walk<'e> {
         fits
     }
 
+    /// A number of bytes: `"5MB"`.
     pub fn size(&mut self, field: &Field<'_>) -> Option<u64> {
         self.integer_or_text(field, &SIZE, parse_size)
     }
 
+    /// A stretch of time: `"250ms"`, or `0`.
     pub fn duration(&mut self, field: &Field<'_>) -> Option<Duration> {
         match field.value {
             DeValue::Integer(integer) if whole(integer) == Some(0) => Some(Duration::ZERO),
@@ -230,6 +285,31 @@ impl<'e> Walk<'e> {
         }
     }
 
+    /// A value of the caller's own kind, written as a string or a number.
+    pub fn parse<T>(
+        &mut self,
+        field: &Field<'_>,
+        kind: &Kind,
+        parse: impl Fn(&str) -> Result<T, UnitError>,
+    ) -> Option<T> {
+        let number = match field.value {
+            DeValue::String(_) => {
+                let text = self.text(field)?;
+                return self.read(field, &text, kind, parse);
+            }
+            DeValue::Integer(integer) => match whole(integer) {
+                Some(number) => number.to_string(),
+                None => integer.as_str().to_owned(),
+            },
+            DeValue::Float(float) => float.as_str().to_owned(),
+            other => {
+                self.wrong_kind(field, kind.name, other, kind.example.to_owned());
+                return None;
+            }
+        };
+        self.read(field, &Text { value: number.clone(), written: &number }, kind, parse)
+    }
+
     fn integer_or_text(
         &mut self,
         field: &Field<'_>,
@@ -265,7 +345,7 @@ impl<'e> Walk<'e> {
     }
 
     /// Reads a string's value, and says what is wrong with it without repeating what a variable held.
-    pub fn read<T>(
+    pub(super) fn read<T>(
         &mut self,
         field: &Field<'_>,
         text: &Text<'_>,
@@ -285,7 +365,13 @@ impl<'e> Walk<'e> {
             .ok()
     }
 
-    pub fn wrong_kind(&mut self, field: &Field<'_>, expected: &str, found: &DeValue<'_>, hint: String) {
+    pub(super) fn wrong_kind(
+        &mut self,
+        field: &Field<'_>,
+        expected: &str,
+        found: &DeValue<'_>,
+        hint: String,
+    ) {
         let found = match found {
             DeValue::Array(_) => "an array".into(),
             DeValue::Integer(_) => "an integer".into(),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::UnitError;
 use crate::config::hint::{did_you_mean, quoted};
+use crate::dimension::Dimension;
 use crate::rate::MAX_UNITS;
 
 /// Millionths in one: the grain of every written number, because money is counted in millionths.
@@ -42,6 +43,15 @@ pub fn parse_count(text: &str) -> Result<u64, UnitError> {
 /// If it is not a number with a known suffix, not whole, negative, or beyond 2^63.
 pub fn parse_size(text: &str) -> Result<u64, UnitError> {
     Amount::parse_bytes(text)?.units(1)
+}
+
+/// So much of a dimension, in its own units: bytes may be written `5MB`, money may have a fraction.
+///
+/// # Errors
+/// If it is not a number, not a whole number of units, negative, or beyond 2^63.
+pub fn parse_units_of(text: &str, dimension: &Dimension) -> Result<u64, UnitError> {
+    let amount = if *dimension == Dimension::Bytes { Amount::parse_bytes } else { Amount::parse };
+    amount(text)?.units(dimension.scale())
 }
 
 /// A number as written, before it is known what it counts.

@@ -23,7 +23,7 @@ mod written;
 use std::fmt;
 
 pub(super) use amount::Amount;
-pub use amount::{parse_count, parse_size};
+pub use amount::{parse_count, parse_size, parse_units_of};
 pub use span::parse_duration;
 pub(super) use written::check_calendar;
 pub use written::{WrittenRate, parse_rate, parse_rate_of};
@@ -36,11 +36,14 @@ pub struct UnitError {
 }
 
 impl UnitError {
-    pub(super) fn new(message: impl Into<String>) -> UnitError {
+    /// That this is wrong.
+    pub fn new(message: impl Into<String>) -> UnitError {
         UnitError { message: message.into(), hint: None }
     }
 
-    fn hint_with(mut self, hint: impl Into<Option<String>>) -> UnitError {
+    /// And that this should be written instead.
+    #[must_use]
+    pub fn hint_with(mut self, hint: impl Into<Option<String>>) -> UnitError {
         self.hint = hint.into();
         self
     }

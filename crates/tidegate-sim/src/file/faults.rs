@@ -1,0 +1,151 @@
+//! `[simulation.faults]`: what goes wrong on our side.
+
+use std::time::Duration;
+
+use tidegate_core::config::units::{UnitError, parse_duration};
+use tidegate_core::config::{Field, Kind};
+use tidegate_core::{Dimension, Engine, Nanos};
+
+use super::Reader;
+use crate::scenario::{ClockStep, Crash, Faults, LenderSpec, LiveChange, NewLimit};
+use crate::spread::Spread;
+
+const FAULTS: &[&str] = &["crashes", "clock_steps", "lenders", "timer_late", "changes"];
+const CRASH: &[&str] = &["at", "down"];
+const CLOCK_STEP: &[&str] = &["at", "by"];
+const LENDER: &[&str] = &["limit", "size", "delay", "fails", "forgets", "usable"];
+const CHANGE: &[&str] = &["at", "limit", "to"];
+
+const STEP: Kind = Kind { name: "a step", example: "write it like \"30s\" or \"-30s\"" };
+
+/// How long what is lent may be used, if nothing is said.
+const USABLE: Duration = Duration::from_secs(10);
+
+impl Reader<'_, '_> {
+    pub fn faults(&mut self, section: &Field<'_>, duration: Duration) -> Faults {
+        let mut faults = Faults::default();
+        for field in self.walk.table(section) {
+            match field.name {
+                "crashes" => {
+                    for item in self.walk.items(&field, "crashes = [{ at = \"3m\", down = \"5s\" }]") {
+                        faults.crashes.extend(self.crash(&item, duration));
+                    }
+                }
+                "clock_steps" => {
+                    for item in self.walk.items(&field, "clock_steps = [{ at = \"4m\", by = \"-30s\" }]") {
+                        faults.clock_steps.extend(self.clock_step(&item, duration));
+                    }
+                }
+                "lenders" => {
+                    for item in
+                        self.walk.items(&field, "lenders = [{ limit = \"api/requests/1m\", size = 50 }]")
+                    {
+                        faults.lenders.extend(self.lender(&item));
+                    }
+                }
+                "timer_late" => faults.timer_late = self.times(&field),
+                "changes" => {
+                    let example =
+                        "changes = [{ at = \"5m\", limit = \"api/requests/1m\", to = \"300/min\" }]";
+                    for item in self.walk.items(&field, example) {
+                        faults.changes.extend(self.live_change(&item, duration));
+                    }
+                }
+                _ => self.walk.no_such_key(&field, &section.path, FAULTS),
+            }
+        }
+        faults
+    }
+
+    fn crash(&mut self, section: &Field<'_>, duration: Duration) -> Option<Crash> {
+        let fields = self.item(section, CRASH, "{ at = \"3m\", down = \"5s\" }")?;
+        let named = |name: &str| fields.iter().find(|field| field.name == name);
+        self.walk.must_have(section, &fields, "at", "at = \"3m\"");
+        let at = named("at").and_then(|field| self.within(field, duration));
+        let down = named("down").map_or(Some(Duration::ZERO), |field| self.walk.duration(field));
+        Some(Crash { at: at?, down: down? })
+    }
+
+    fn clock_step(&mut self, section: &Field<'_>, duration: Duration) -> Option<ClockStep> {
+        let fields = self.item(section, CLOCK_STEP, "{ at = \"4m\", by = \"-30s\" }")?;
+        let named = |name: &str| fields.iter().find(|field| field.name == name);
+        self.walk.must_have(section, &fields, "at", "at = \"4m\"");
+        self.walk.must_have(section, &fields, "by", "by = \"-30s\"");
+        let at = named("at").and_then(|field| self.within(field, duration));
+        let by = named("by").and_then(|field| self.walk.parse(field, &STEP, signed_ms));
+        Some(ClockStep { at: at?, by_ms: by? })
+    }
+
+    fn lender(&mut self, section: &Field<'_>) -> Option<LenderSpec> {
+        let fields = self.item(section, LENDER, "{ limit = \"api/requests/1m\", size = 50 }")?;
+        let named = |name: &str| fields.iter().find(|field| field.name == name);
+        self.walk.must_have(section, &fields, "limit", "limit = \"api/requests/1m\"");
+        self.walk.must_have(section, &fields, "size", "size = 50");
+        let limit = named("limit").and_then(|field| self.limit_name(field));
+        let size = named("size").and_then(|field| self.some(field));
+        let delay = named("delay").map_or(Some(Spread::ZERO), |field| self.times(field));
+        let fails = named("fails").map_or(Some(0.0), |field| self.share(field));
+        let forgets = named("forgets").map_or(Some(0.0), |field| self.share(field));
+        let usable = named("usable").map_or(Some(USABLE), |field| self.some_time(field));
+        let (limit, size, delay) = (limit?, size?, delay?);
+        Some(LenderSpec { limit, size, delay, fails: fails?, forgets: forgets?, usable: usable? })
+    }
+
+    fn live_change(&mut self, section: &Field<'_>, duration: Duration) -> Option<LiveChange> {
+        let example = "{ at = \"5m\", limit = \"api/requests/1m\", to = \"300/min\" }";
+        let fields = self.item(section, CHANGE, example)?;
+        let named = |name: &str| fields.iter().find(|field| field.name == name);
+        for (key, example) in
+            [("at", "at = \"5m\""), ("limit", "limit = \"api/requests/1m\""), ("to", "to = \"300/min\"")]
+        {
+            self.walk.must_have(section, &fields, key, example);
+        }
+        let at = named("at").and_then(|field| self.within(field, duration));
+        let limit = named("limit").and_then(|field| self.limit_name(field))?;
+        let to = named("to").and_then(|field| {
+            let mut parts = limit.rsplit('/');
+            match parts.next() {
+                Some("concurrency") => self.some(field).map(NewLimit::InFlight),
+                Some("byte_budget") => self.walk.size(field).map(NewLimit::InFlight),
+                _ => {
+                    let dimension = Dimension::from_name(parts.next().unwrap_or_default());
+                    self.walk.rate_of(field, &dimension).map(NewLimit::Rate)
+                }
+            }
+        });
+        Some(LiveChange { at: at?, limit, to: to? })
+    }
+
+    /// The name of a limit that is in force. Those of single loops and keys come and go, and are not known yet.
+    fn limit_name(&mut self, field: &Field<'_>) -> Option<String> {
+        let name = self.walk.string(field)?;
+        let comes_and_goes = name.starts_with("loop:") || name.contains("/key:");
+        // A config with mistakes has no engine; those are told anyway.
+        let Ok(mut engine) = Engine::new(self.config, Nanos::ZERO, Duration::ZERO) else { return Some(name) };
+        let limits = engine.limits(Nanos::ZERO);
+        let names: Vec<(&str, ())> = limits.iter().map(|limit| (&*limit.name, ())).collect();
+        if !comes_and_goes {
+            self.walk.choice(field, &names)?;
+        }
+        Some(name)
+    }
+
+    /// The fields of an item that has only `known` ones.
+    fn item<'t>(&mut self, section: &Field<'t>, known: &[&str], example: &str) -> Option<Vec<Field<'t>>> {
+        let fields = self.walk.item_table(section, example)?;
+        for field in fields.iter().filter(|field| !known.contains(&field.name)) {
+            self.walk.no_such_key(field, &section.path, known);
+        }
+        Some(fields)
+    }
+}
+
+/// Milliseconds, forwards or backwards.
+fn signed_ms(text: &str) -> Result<i64, UnitError> {
+    let (sign, span) = match text.trim().strip_prefix('-') {
+        Some(span) => (-1, span),
+        None => (1, text.trim().trim_start_matches('+')),
+    };
+    let ms = i64::try_from(parse_duration(span)?.as_millis()).unwrap_or(i64::MAX);
+    if ms == 0 { Err(UnitError::new(format!("`{text}` is no step"))) } else { Ok(sign * ms) }
+}

@@ -1,0 +1,308 @@
+//! From a file to a [`Scenario`]: a `tidegate.toml` with a `[simulation]` in it.
+//!
+//! The config part is read by the core, and the simulation by the core's own walk, so a mistake in either is
+//! told with file, line, column and a hint, and all of them at once. Traces are read from the folder that the
+//! caller names. Nothing here depends on a seed.
+
+mod arrivals;
+mod faults;
+mod spreads;
+mod trace;
+mod upstream;
+mod workload;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tidegate_core::config::{ConfigErrors, Document, Field, Limits, Walk};
+use tidegate_core::{Config, Dimension};
+
+use crate::scenario::{Faults, Scenario, UpstreamSpec, Workload};
+
+const SIMULATION: &[&str] = &["duration", "warmup", "seed", "upstreams", "workload", "faults"];
+
+/// How long a simulation is that does not say so.
+const DURATION: Duration = Duration::from_secs(600);
+/// How long one may be: a year, leap day included.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+/// Loops, workers of a loop and calls at once that a machine can bear; of all workers ten times as many.
+const MOST: u64 = 1_000_000;
+
+/// A scenario with the seed that its file gives it.
+#[derive(Clone, Debug)]
+pub struct ScenarioFile {
+    /// What is simulated.
+    pub scenario: Scenario,
+    /// The seed to use where nobody names another.
+    pub seed: u64,
+}
+
+/// Why a scenario could not be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScenarioError {
+    /// The file could not be read.
+    #[error("cannot read {}: {cause}", path.display())]
+    Unreadable {
+        /// Which file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        cause: std::io::Error,
+    },
+    /// The file says something that cannot be: every mistake with its line, column and a hint.
+    #[error("{0}")]
+    Invalid(#[from] ConfigErrors),
+}
+
+impl Scenario {
+    /// Reads a scenario whose `${VAR}` expand through `env` and whose traces lie in `dir`.
+    ///
+    /// `file` is only the name that errors give.
+    ///
+    /// ```
+    /// use std::path::Path;
+    /// use tidegate_sim::Scenario;
+    ///
+    /// let text = r#"
+    /// [services.api]
+    /// requests = "60/min"
+    ///
+    /// [[simulation.workload]]
+    /// arrivals = { poisson = "90/min" }
+    /// "#;
+    /// let scenario = Scenario::parse(text, "api.toml", &|_| None, Path::new("."))?;
+    /// assert_eq!(scenario.workloads[0].service, "api");
+    /// # Ok::<(), tidegate_core::config::ConfigErrors>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Everything that is wrong with the text, each with its line, column and a hint.
+    pub fn parse(
+        text: &str,
+        file: &str,
+        env: &dyn Fn(&str) -> Option<String>,
+        dir: &Path,
+    ) -> Result<Scenario, ConfigErrors> {
+        Ok(ScenarioFile::read(&Document::new(text, file, env), dir)?.scenario)
+    }
+
+    /// Reads a scenario from a file. `${VAR}` expand from the environment; traces lie beside it.
+    ///
+    /// # Errors
+    /// If the file cannot be read or says something that cannot be.
+    pub fn load(path: impl AsRef<Path>) -> Result<Scenario, ScenarioError> {
+        Ok(ScenarioFile::load(path)?.scenario)
+    }
+}
+
+impl ScenarioFile {
+    /// Reads a file. `${VAR}` expand from the environment; traces lie beside it.
+    ///
+    /// # Errors
+    /// If the file cannot be read or says something that cannot be.
+    pub fn load(path: impl AsRef<Path>) -> Result<ScenarioFile, ScenarioError> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path)
+            .map_err(|cause| ScenarioError::Unreadable { path: path.to_owned(), cause })?;
+        let environment = |variable: &str| std::env::var(variable).ok();
+        let file = path.display().to_string();
+        let dir = path.parent().unwrap_or(Path::new(""));
+        Ok(ScenarioFile::read(&Document::new(&text, &file, &environment), dir)?)
+    }
+
+    /// Reads a document, whose traces lie in `dir`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it; that it has no `[simulation]` too.
+    pub fn read(document: &Document<'_>, dir: &Path) -> Result<ScenarioFile, ConfigErrors> {
+        let (config, part) = document.config_and_simulation(|walk, config, section| {
+            if section.is_none() {
+                let hint = "add [[simulation.workload]] with its arrivals".to_owned();
+                walk.fault(0, "there is no [simulation] in this file", hint);
+            }
+            Reader { walk, config, dir }.simulation(section)
+        })?;
+        let Part { seed, duration, warmup, upstreams, workloads, faults } = part;
+        let scenario = Scenario { config, duration, warmup, upstreams, workloads, faults };
+        Ok(ScenarioFile { scenario, seed })
+    }
+
+    /// The config of a document, with its `[simulation]` checked too if it has one.
+    ///
+    /// # Errors
+    /// Everything that is wrong with either.
+    pub fn check(document: &Document<'_>, dir: &Path) -> Result<Config, ConfigErrors> {
+        let read = document.config_and_simulation(|walk, config, section| {
+            section.is_some().then(|| Reader { walk, config, dir }.simulation(section))
+        });
+        read.map(|(config, _)| config)
+    }
+}
+
+/// A `[simulation]`, as read.
+struct Part {
+    seed: u64,
+    duration: Duration,
+    warmup: Duration,
+    upstreams: BTreeMap<String, UpstreamSpec>,
+    workloads: Vec<Workload>,
+    faults: Faults,
+}
+
+/// Reads a `[simulation]` beside its config.
+struct Reader<'r, 'w> {
+    walk: &'r mut Walk<'w>,
+    config: &'r Config,
+    /// Where traces are.
+    dir: &'r Path,
+}
+
+impl Reader<'_, '_> {
+    fn simulation(&mut self, section: Option<&Field<'_>>) -> Part {
+        let fields = section.map(|section| self.walk.table(section)).unwrap_or_default();
+        let mut part = Part {
+            seed: 1,
+            duration: DURATION,
+            warmup: Duration::ZERO,
+            upstreams: BTreeMap::new(),
+            workloads: Vec::new(),
+            faults: Faults::default(),
+        };
+        for field in fields.iter().filter(|field| !SIMULATION.contains(&field.name)) {
+            self.walk.no_such_key(field, "simulation", SIMULATION);
+        }
+        let named = |name: &str| fields.iter().find(|field| field.name == name);
+        // Everything else happens within the duration, wherever in the file that stands.
+        if let Some(field) = named("duration") {
+            part.duration = self.some_time(field).unwrap_or(part.duration);
+            if part.duration > LONGEST {
+                self.walk.fault(
+                    field.at,
+                    "a simulation lasts a year at most",
+                    "use up to \"366d\"".to_owned(),
+                );
+            }
+        }
+        if let Some(field) = named("warmup") {
+            part.warmup = self.within(field, part.duration).unwrap_or_default();
+        }
+        if let Some(field) = named("seed") {
+            part.seed = self.walk.count(field).unwrap_or(part.seed);
+        }
+        if let Some(field) = named("upstreams") {
+            part.upstreams = self.upstreams(field, part.duration);
+        }
+        match (named("workload"), section) {
+            (Some(field), _) => part.workloads = self.workloads(field, &part),
+            (None, Some(section)) => {
+                let hint = "add [[simulation.workload]] with its arrivals".to_owned();
+                self.walk.fault(section.key_at, "nobody calls in this simulation", hint);
+            }
+            (None, None) => {}
+        }
+        if let Some(field) = named("faults") {
+            part.faults = self.faults(field, part.duration);
+        }
+        part
+    }
+
+    /// A stretch of time that is not zero.
+    fn some_time(&mut self, field: &Field<'_>) -> Option<Duration> {
+        let time = self.walk.duration(field)?;
+        if time.is_zero() {
+            self.walk.fault(
+                field.at,
+                format!("`{}` must not be 0", field.name),
+                "write it like \"30s\"".to_owned(),
+            );
+            return None;
+        }
+        Some(time)
+    }
+
+    /// A moment before the end.
+    fn within(&mut self, field: &Field<'_>, duration: Duration) -> Option<Duration> {
+        let at = self.walk.duration(field)?;
+        if at >= duration {
+            let message = format!("`{}` is not before the end of the simulation", field.name);
+            self.walk.fault(field.at, message, format!("it lasts {duration:?}"));
+            return None;
+        }
+        Some(at)
+    }
+
+    /// From when until when; `until` may be beyond the end.
+    fn span(
+        &mut self,
+        from: Option<&Field<'_>>,
+        until: Option<&Field<'_>>,
+        duration: Duration,
+    ) -> (Duration, Option<Duration>) {
+        let begins = from.and_then(|field| self.within(field, duration)).unwrap_or_default();
+        let ends = until.and_then(|field| self.walk.duration(field).map(|ends| (field, ends)));
+        if let Some((field, ends)) = ends
+            && ends <= begins
+        {
+            self.walk.fault(field.at, "`until` is not after `from`", format!("it begins at {begins:?}"));
+        }
+        (begins, ends.map(|(_, ends)| ends))
+    }
+
+    /// A share of a whole.
+    fn share(&mut self, field: &Field<'_>) -> Option<f64> {
+        let share = self.walk.number(field)?;
+        if !(0.0..=1.0).contains(&share) {
+            let message = format!("a share of {share} is not between 0 and 1");
+            self.walk.fault(field.at, message, "write 10 % as 0.1".to_owned());
+            return None;
+        }
+        Some(share)
+    }
+
+    /// A whole number above zero.
+    fn some(&mut self, field: &Field<'_>) -> Option<u64> {
+        let count = self.walk.count(field)?;
+        if count == 0 {
+            self.walk.fault(field.at, format!("`{}` must not be 0", field.name), "use at least 1".to_owned());
+            return None;
+        }
+        Some(count)
+    }
+
+    /// A number of things that are all there at once.
+    fn crowd(&mut self, field: &Field<'_>) -> Option<u64> {
+        let count = self.walk.count(field)?;
+        if count > MOST {
+            let message = format!("{count} are more than can be simulated");
+            self.walk.fault(field.at, message, format!("use up to {MOST}"));
+            return None;
+        }
+        Some(count)
+    }
+
+    /// The same above zero.
+    fn some_crowd(&mut self, field: &Field<'_>) -> Option<u64> {
+        self.some(field).and_then(|_| self.crowd(field))
+    }
+
+    /// The units that a call may cost: those that tidegate knows, and those that a limit of the config declares.
+    fn dimensions(&self) -> Vec<Dimension> {
+        let mut all: BTreeSet<Dimension> =
+            ["requests", "tokens", "input_tokens", "output_tokens", "bytes", "usd"]
+                .map(Dimension::from_name)
+                .into();
+        let services = self.config.services.values();
+        let levels = [&self.config.global, &self.config.loops].into_iter();
+        let levels = levels.chain(self.config.loop_types.values().map(|loop_type| &loop_type.limits)).chain(
+            services.flat_map(|service| {
+                std::iter::once(&service.limits)
+                    .chain(service.endpoints.values())
+                    .chain(service.models.values())
+            }),
+        );
+        all.extend(levels.flat_map(|limits: &Limits| &limits.rates).map(|rate| rate.dimension.clone()));
+        all.into_iter().collect()
+    }
+}
