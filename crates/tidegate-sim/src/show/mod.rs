@@ -47,19 +47,19 @@ impl Subject {
     }
 }
 
-/// The services worth showing, with how they went over time: a file without services serves every preset, and
-/// those that nobody called are left out.
+/// The services worth showing, with how they went over time: those that somebody called, or, if there are few
+/// and nobody called any, all.
 fn shown_services(report: &Report) -> Vec<(&ServiceReport, ServiceSeries)> {
     let series = |index: usize| report.series.services.get(index).cloned().unwrap_or_default();
     let all = report.services.iter().enumerate().map(|(index, service)| (service, series(index)));
     let called = |(service, series): &(&ServiceReport, ServiceSeries)| {
         service.sent > 0 || series.waiting.iter().any(|waiting| *waiting > 0)
     };
-    if report.services.len() <= ALWAYS_SHOWN { all.collect() } else { all.filter(called).collect() }
+    let shown: Vec<_> = all.clone().filter(called).collect();
+    if shown.is_empty() && report.services.len() <= FEW { all.collect() } else { shown }
 }
 
-/// Up to so many services are shown whether they were called or not.
-const ALWAYS_SHOWN: usize = 8;
+const FEW: usize = 8;
 
 /// One way in which calls end that did not go well.
 struct End {

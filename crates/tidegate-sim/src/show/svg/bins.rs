@@ -7,7 +7,7 @@ use crate::report::ServiceSeries;
 /// Parts that can still be told apart.
 const MOST: u64 = 240;
 /// Fewer would hide what happened when.
-const LEAST: u64 = 60;
+const LEAST: u64 = 24;
 /// Calls that a part should have: of ten calls one more or less looks like a limit that does not hold.
 const CALLS: u64 = 40;
 
@@ -50,12 +50,12 @@ impl Bins {
             );
             bins.rejected.push(sum(&series.rejected));
             bins.failed.push(sum(&series.failed));
-            // What is allowed is said of a whole step, which the end may cut short.
-            let allowed =
-                series.allowed.iter().skip(from).take(until - from).copied().collect::<Option<Vec<f64>>>();
-            let whole = step.as_secs_f64() * (until - from) as f64;
-            bins.allowed
-                .push(allowed.filter(|all| !all.is_empty()).map(|all| all.iter().sum::<f64>() / whole));
+            // What is allowed is said of a whole step, which the end may cut short. A limit that is not known
+            // in all steps holds in the others.
+            let known: Vec<f64> =
+                series.allowed.iter().skip(from).take(until - from).flatten().copied().collect();
+            let whole = step.as_secs_f64() * known.len() as f64;
+            bins.allowed.push((!known.is_empty()).then(|| known.iter().sum::<f64>() / whole));
             let most = series.waiting.iter().skip(from).take(until - from).max();
             bins.waiting.push(most.copied().unwrap_or_default() as f64);
         }

@@ -43,10 +43,15 @@ impl Panel<'_> {
         canvas.text(offset, top, &self.summary(), &Text { fill: colour::FAINT, ..Text::new(11.0) });
 
         let mut y = top + HEAD;
-        self.admissions(canvas, time, y);
+        let (went, allowed) = (self.bins.most_granted(), self.bins.most_allowed());
+        // A limit far above all that went would press it flat.
+        let in_sight = allowed <= went * 4.0 || went == 0.0;
+        let most = if in_sight { went.max(allowed) } else { went };
+        let unit = RateUnit::of(most);
+        self.admissions(canvas, time, y, most, &unit);
         y += ADMISSIONS + SPACE;
         if self.has_trouble() {
-            self.trouble(canvas, time, y + CAPTION);
+            self.trouble(canvas, time, y + CAPTION, &unit);
             y += CAPTION + TROUBLE + SPACE;
         }
         self.waiting(canvas, time, y);
@@ -67,12 +72,9 @@ impl Panel<'_> {
         self.bins.rejected.iter().chain(&self.bins.failed).any(|rate| *rate > 0.0)
     }
 
-    fn admissions(&self, canvas: &mut Canvas, time: &TimeAxis, top: f64) {
-        let (went, allowed) = (self.bins.most_granted(), self.bins.most_allowed());
-        // A limit far above all that went would press it flat.
-        let in_sight = allowed <= went * 4.0 || went == 0.0;
-        let most = if in_sight { went.max(allowed) } else { went };
-        let (per, unit) = rate_unit(most);
+    /// What went, on an axis that reaches to `most`.
+    fn admissions(&self, canvas: &mut Canvas, time: &TimeAxis, top: f64, most: f64, unit: &RateUnit) {
+        let RateUnit { per, name: unit } = *unit;
         let axis = ValueAxis::new(most * per * 1.04, 4.0, top, ADMISSIONS);
         self.frame(canvas, time, &axis, (top, ADMISSIONS), &format!("calls per {unit}"));
 
@@ -90,7 +92,8 @@ impl Panel<'_> {
             }
             below = above;
         }
-        if in_sight {
+        let allowed = self.bins.most_allowed();
+        if allowed <= most {
             canvas.path(&self.limit_line(time, &axis, per), LIMIT_LINE);
         } else {
             let note = format!("limit: {} per {unit}, above this picture", amount((allowed * per).round()));
@@ -99,10 +102,10 @@ impl Panel<'_> {
         }
     }
 
-    fn trouble(&self, canvas: &mut Canvas, time: &TimeAxis, top: f64) {
+    fn trouble(&self, canvas: &mut Canvas, time: &TimeAxis, top: f64, unit: &RateUnit) {
         let sums: Vec<f64> = self.bins.rejected.iter().zip(&self.bins.failed).map(|(a, b)| a + b).collect();
         let most = sums.iter().copied().fold(0.0, f64::max);
-        let (per, unit) = rate_unit(most);
+        let RateUnit { per, name: unit } = *unit;
         let axis = ValueAxis::low(most * per, top, TROUBLE);
         self.frame(canvas, time, &axis, (top, TROUBLE), "");
         // Its name would not fit beside it.
@@ -203,11 +206,19 @@ impl Panel<'_> {
     }
 }
 
-/// The unit of time in which a rate per second is a number that people read easily.
-fn rate_unit(per_second: f64) -> (f64, &'static str) {
-    match per_second {
-        rate if rate >= 20.0 => (1.0, "second"),
-        rate if rate >= 0.05 => (60.0, "minute"),
-        _ => (3_600.0, "hour"),
+/// The unit of time in which rates are numbers that people read easily.
+struct RateUnit {
+    /// Its seconds.
+    per: f64,
+    name: &'static str,
+}
+
+impl RateUnit {
+    fn of(per_second: f64) -> RateUnit {
+        match per_second {
+            rate if rate >= 20.0 => RateUnit { per: 1.0, name: "second" },
+            rate if rate >= 0.05 => RateUnit { per: 60.0, name: "minute" },
+            _ => RateUnit { per: 3_600.0, name: "hour" },
+        }
     }
 }
