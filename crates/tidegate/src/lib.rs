@@ -4,12 +4,16 @@
 //! sidecar reads), and every call asks it for a [`Permit`]: it passes every limit on its route or waits in
 //! rank order, and nobody waits for the impossible.
 //!
+//! A [`BackoffWindow`] is what to share when an upstream said 429: all who know its key wait until it has
+//! passed.
+//!
 //! [`TokenBucket`] and [`SlidingWindow`] are single limits that need no gate, behind the object-safe
 //! [`RateLimiter`] trait.
 
 #![warn(missing_docs)]
 
 pub mod acquire;
+pub mod backoff;
 pub mod bucket;
 pub mod clock;
 pub mod config;
@@ -22,6 +26,7 @@ pub mod window;
 
 pub use acquire::Acquire;
 pub use async_trait::async_trait;
+pub use backoff::{BackoffWindow, Key, Registry};
 pub use bucket::TokenBucket;
 pub use clock::{Clock, ClockSource, ManualClock, SystemClock};
 pub use config::{Config, ConfigError};
