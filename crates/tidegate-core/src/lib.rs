@@ -6,6 +6,7 @@
 
 pub mod algorithm;
 pub mod allotment;
+pub mod breaker;
 pub mod call;
 pub mod config;
 pub mod dimension;
