@@ -546,3 +546,18 @@ proptest! {
         answers(&text)?;
     }
 }
+
+#[test]
+fn what_the_docs_show_can_be_written() {
+    for (name, text) in [
+        ("README.md", include_str!("../../../README.md")),
+        ("docs/design.md", include_str!("../../../docs/design.md")),
+    ] {
+        let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let configs: Vec<&str> = blocks.filter(|block| !block.contains("[dependencies]")).collect();
+        assert!(!configs.is_empty(), "{name} shows none");
+        for config in configs {
+            Config::parse(config, name).unwrap_or_else(|errors| panic!("{errors}\n{config}"));
+        }
+    }
+}
