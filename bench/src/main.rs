@@ -18,6 +18,7 @@
 //! ```
 #![warn(missing_docs)]
 
+mod backoff;
 mod bucket;
 mod curve;
 mod fair;
@@ -34,8 +35,8 @@ use anyhow::{Result, bail};
 use harness::Effort;
 
 const USAGE: &str = "usage: tidegate-bench TABLE [--short]
-       TABLE is all, bucket, gate, queue, fair, loops, curve or simulate
-       tidegate-bench bucket|gate --count CONTENDER N
+       TABLE is all, bucket, backoff, gate, queue, fair, loops, curve or simulate
+       tidegate-bench bucket|backoff|gate --count CONTENDER N
        tidegate-bench loops --count engine|gate LOOPS N
        tidegate-bench curve --count LOOPS WAITERS
        tidegate-bench queue --run CONTENDER WAITERS";
@@ -47,6 +48,7 @@ fn main() -> Result<()> {
         [name] => tables(name, Effort::Full),
         [name, "--short"] => tables(name, Effort::Short),
         ["bucket", "--count", contender, times] => bucket::count(contender, times.parse()?),
+        ["backoff", "--count", contender, times] => backoff::count(contender, times.parse()?),
         ["gate", "--count", contender, times] => gate::count(contender, times.parse()?),
         ["loops", "--count", driver, loops, times] => loops::count(driver, loops.parse()?, times.parse()?),
         ["curve", "--count", loops, waiters] => curve::count(loops.parse()?, waiters.parse()?),
@@ -58,8 +60,9 @@ fn main() -> Result<()> {
 type Table = fn(Effort) -> Result<()>;
 
 fn tables(name: &str, effort: Effort) -> Result<()> {
-    let known: [(&str, Table); 7] = [
+    let known: [(&str, Table); 8] = [
         ("bucket", bucket::table),
+        ("backoff", backoff::table),
         ("gate", gate::table),
         ("queue", queue::table),
         ("fair", fair::table),

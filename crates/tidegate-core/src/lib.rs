@@ -6,17 +6,21 @@
 
 pub mod algorithm;
 pub mod allotment;
+pub mod breaker;
 pub mod call;
 pub mod config;
 pub mod dimension;
 pub mod engine;
+mod invalid;
 mod limit;
 mod pattern;
 pub mod presets;
 pub mod priority;
 pub mod rate;
+mod recent;
 pub mod refusal;
 pub mod reply;
+pub mod retry;
 pub mod time;
 mod tree;
 pub mod vendor;

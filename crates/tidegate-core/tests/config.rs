@@ -6,13 +6,14 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tidegate_core::config::units::WrittenRate;
 use tidegate_core::config::{
-    AlertsConfig, BreakerConfig, Config, Headers, Limits, LoopTypeConfig, Mode, Origin, QueueConfig,
-    RateLimit, Reserve, RetryConfig, ServiceConfig, SettleRule, StateConfig,
+    AlertsConfig, BreakerConfig, Config, Headers, JitterKind, Limits, LoopTypeConfig, Mode, Origin,
+    QueueConfig, RateLimit, Reserve, RetryConfig, ServiceConfig, SettleRule, StateConfig,
 };
 use tidegate_core::dimension::Dimension;
 use tidegate_core::presets;
 use tidegate_core::priority::Priority;
 use tidegate_core::rate::{Algorithm, Rate};
+use tidegate_core::retry::Growth;
 
 /// The example that users are shown, with every section.
 const EXAMPLE: &str = r#"listen = "127.0.0.1:8429"
@@ -193,6 +194,36 @@ fn keys_that_are_not_written_keep_their_defaults() {
     let breaker = service("breaker = {}").breaker.expect("it was written");
     assert_eq!(breaker, BreakerConfig::default());
     assert_eq!(service("").breaker, None);
+}
+
+#[test]
+fn every_rule_about_failures_can_be_set() {
+    let retry = service(
+        "retry = { max_retries = 0, backoff = \"linear\", initial = \"2s\", max = \"5s\", jitter = 0.2,\
+         jitter_kind = \"additive\", max_elapsed = \"1m\", budget = 0.5 }",
+    )
+    .retry;
+    assert_eq!((retry.max_retries, retry.budget, retry.jitter), (Some(0), Some(0.5), Some(0.2)));
+    assert_eq!((retry.backoff, retry.jitter_kind), (Some(Growth::Linear), Some(JitterKind::Additive)));
+    assert_eq!(retry.max_elapsed, Some(Duration::from_secs(60)));
+
+    let breaker = service(
+        "breaker = { failures = 9, failure_rate = 0.5, slow_rate = 0.8, slow_after = \"20s\", window = \"2m\",\
+         min_calls = 7, open_for = \"10s\", max_open = \"1m\", probes = 3, count_rate_limits = true }",
+    );
+    let breaker = breaker.breaker.expect("it was written");
+    let mut expected = BreakerConfig::default();
+    expected.failures = 9;
+    expected.failure_rate = Some(0.5);
+    expected.slow_rate = Some(0.8);
+    expected.slow_after = Some(Duration::from_secs(20));
+    expected.window = Duration::from_secs(120);
+    expected.min_calls = 7;
+    expected.open_for = Duration::from_secs(10);
+    expected.max_open = Some(Duration::from_secs(60));
+    expected.probes = 3;
+    expected.count_rate_limits = true;
+    assert_eq!(breaker, expected);
 }
 
 #[test]
@@ -513,5 +544,20 @@ proptest! {
     #[test]
     fn no_value_in_the_example_makes_the_parser_panic(text in revalued()) {
         answers(&text)?;
+    }
+}
+
+#[test]
+fn what_the_docs_show_can_be_written() {
+    for (name, text) in [
+        ("README.md", include_str!("../../../README.md")),
+        ("docs/design.md", include_str!("../../../docs/design.md")),
+    ] {
+        let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let configs: Vec<&str> = blocks.filter(|block| !block.contains("[dependencies]")).collect();
+        assert!(!configs.is_empty(), "{name} shows none");
+        for config in configs {
+            Config::parse(config, name).unwrap_or_else(|errors| panic!("{errors}\n{config}"));
+        }
     }
 }

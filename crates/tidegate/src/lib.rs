@@ -4,31 +4,40 @@
 //! sidecar reads), and every call asks it for a [`Permit`]: it passes every limit on its route or waits in
 //! rank order, and nobody waits for the impossible.
 //!
+//! A [`BackoffWindow`] is what to share when an upstream said 429: all who know its key wait until it has
+//! passed.
+//!
 //! [`TokenBucket`] and [`SlidingWindow`] are single limits that need no gate, behind the object-safe
 //! [`RateLimiter`] trait.
 
 #![warn(missing_docs)]
 
 pub mod acquire;
+pub mod backoff;
 pub mod bucket;
+pub mod chance;
 pub mod clock;
 pub mod config;
 pub mod gate;
 pub mod limiter;
 pub mod permit;
 pub mod refused;
+mod retry_after;
 mod timer;
 pub mod window;
 
 pub use acquire::Acquire;
 pub use async_trait::async_trait;
+pub use backoff::{BackoffWindow, Key, Registry};
 pub use bucket::TokenBucket;
+pub use chance::Chance;
 pub use clock::{Clock, ClockSource, ManualClock, SystemClock};
 pub use config::{Config, ConfigError};
 pub use gate::{Gate, GateBuilder};
 pub use limiter::{InvalidLimit, RateLimitError, RateLimiter};
 pub use permit::{Outcome, Permit};
 pub use refused::Refused;
+pub use retry_after::retry_after;
 pub use tidegate_core::engine::{ChangeError, LimitStatus, Place, ServiceCounts};
 pub use tidegate_core::time::Nanos;
 pub use tidegate_core::{Call, Cost, Dimension, Priority, Reason};

@@ -19,6 +19,7 @@ use std::time::Duration;
 use crate::dimension::Dimension;
 use crate::priority::Priority;
 use crate::rate::{Algorithm, Rate};
+use crate::retry::Growth;
 use crate::vendor::Profiles;
 
 pub use check::Problem;
@@ -208,10 +209,30 @@ pub struct RetryConfig {
     pub initial: Option<Duration>,
     /// The longest delay.
     pub max: Option<Duration>,
+    /// How delays grow.
+    pub backoff: Option<Growth>,
     /// Random spread, as a share of the delay.
     pub jitter: Option<f64>,
+    /// In which direction delays are spread.
+    pub jitter_kind: Option<JitterKind>,
+    /// How long after its start a call may still be tried again.
+    pub max_elapsed: Option<Duration>,
     /// Retries allowed, as a share of all calls.
     pub budget: Option<f64>,
+}
+
+/// In which direction delays are spread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JitterKind {
+    /// Shorter or longer.
+    #[default]
+    Symmetric,
+    /// Shorter.
+    Factor,
+    /// Longer.
+    Additive,
+    /// Anything from nothing to the delay.
+    Full,
 }
 
 /// Circuit breaker rules.
@@ -220,13 +241,40 @@ pub struct RetryConfig {
 pub struct BreakerConfig {
     /// Consecutive failures that open it.
     pub failures: u32,
-    /// How long it stays open at first.
+    /// The share of failed calls that opens it; absent means that the share does not matter.
+    pub failure_rate: Option<f64>,
+    /// The share of slow calls that opens it; absent means that it does not matter how long calls take.
+    pub slow_rate: Option<f64>,
+    /// A call that takes this long is slow.
+    pub slow_after: Option<Duration>,
+    /// The stretch of time over which shares are counted.
+    pub window: Duration,
+    /// With fewer calls in that stretch, shares say nothing.
+    pub min_calls: u32,
+    /// How long it stays open at first; twice as long each time that its probes fail.
     pub open_for: Duration,
+    /// How long it stays open at most, if that was written.
+    pub max_open: Option<Duration>,
+    /// How many calls try whether the upstream is well again.
+    pub probes: u32,
+    /// Whether a call that was rate limited is a failed one.
+    pub count_rate_limits: bool,
 }
 
 impl Default for BreakerConfig {
     fn default() -> Self {
-        BreakerConfig { failures: 5, open_for: Duration::from_secs(30) }
+        BreakerConfig {
+            failures: 5,
+            failure_rate: None,
+            slow_rate: None,
+            slow_after: None,
+            window: Duration::from_secs(60),
+            min_calls: 20,
+            open_for: Duration::from_secs(30),
+            max_open: None,
+            probes: 1,
+            count_rate_limits: false,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! The checks look at the model and not at the text, so a config built in Rust and one read from a file meet
 //! the same ones. Each problem names its field by path; the parser knows where each path was written.
 
+mod after_failure;
 mod level;
 mod names;
 mod service;

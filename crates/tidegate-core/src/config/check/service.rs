@@ -4,7 +4,7 @@ use super::{Check, names};
 use crate::config::expand::is_variable_name;
 use crate::config::hint::{did_you_mean, did_you_mean_or_list, quoted};
 use crate::config::path::join;
-use crate::config::{BreakerConfig, QueueConfig, RetryConfig, ServiceConfig};
+use crate::config::{QueueConfig, ServiceConfig};
 use crate::presets;
 use crate::vendor::{self, Profiles};
 
@@ -82,35 +82,6 @@ impl Check {
                 self.report(&path, message, format!("use one of {}", known.join(", ")).as_str());
             }
             Some(_) => {}
-        }
-    }
-
-    fn retry(&mut self, path: &str, retry: &RetryConfig) {
-        if let (Some(initial), Some(max)) = (retry.initial, retry.max)
-            && initial > max
-        {
-            let message = format!("the first delay, {initial:?}, is above the longest, {max:?}");
-            self.report(&join(path, "initial"), message, "lower `initial` or raise `max`");
-        }
-        if let Some(jitter) = retry.jitter {
-            self.share(&join(path, "jitter"), jitter);
-        }
-        if let Some(budget) = retry.budget
-            && !(budget.is_finite() && budget >= 0.0)
-        {
-            let message = format!("a budget of {budget} is not a share of the calls");
-            self.report(&join(path, "budget"), message, "write 20 % as 0.2");
-        }
-    }
-
-    fn breaker(&mut self, path: &str, breaker: &BreakerConfig) {
-        if breaker.failures == 0 {
-            let message = "a breaker that opens after 0 failures never closes";
-            self.report(&join(path, "failures"), message, "use at least 1");
-        }
-        if breaker.open_for.is_zero() {
-            let message = "a breaker that stays open for no time holds nothing back";
-            self.report(&join(path, "open_for"), message, "use a time such as \"30s\"");
         }
     }
 

@@ -7,8 +7,20 @@ pub(super) const TOP: &[&str] =
     &["listen", "state", "global", "services", "loop_types", "loops", "alerts", "profiles", "simulation"];
 pub(super) const STATE: &[&str] = &["path", "redis"];
 pub(super) const ALERTS: &[&str] = &["approaching", "webhook"];
-pub(super) const RETRY: &[&str] = &["max_retries", "initial", "max", "jitter", "budget"];
-pub(super) const BREAKER: &[&str] = &["failures", "open_for"];
+pub(super) const RETRY: &[&str] =
+    &["max_retries", "backoff", "initial", "max", "jitter", "jitter_kind", "max_elapsed", "budget"];
+pub(super) const BREAKER: &[&str] = &[
+    "failures",
+    "failure_rate",
+    "slow_rate",
+    "slow_after",
+    "window",
+    "min_calls",
+    "open_for",
+    "max_open",
+    "probes",
+    "count_rate_limits",
+];
 pub(super) const QUEUE: &[&str] = &["timeout", "max_waiting", "aging", "aging_share"];
 pub(super) const RATE: &[&str] = &["limit", "algorithm", "burst", "reserve"];
 /// The keys of every level.

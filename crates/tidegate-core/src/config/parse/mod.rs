@@ -14,6 +14,7 @@
 //! Any string value may hold `${VAR}`. The core reads no environment: the caller passes it in. What a variable
 //! held is never repeated in a message, since it may be a secret.
 
+mod after_failure;
 mod document;
 mod keys;
 mod level;

@@ -2,9 +2,9 @@
 
 use std::mem::take;
 
-use super::keys::{BREAKER, QUEUE, RETRY, SERVICE};
+use super::keys::{QUEUE, SERVICE};
 use super::walk::{Field, Walk};
-use crate::config::{BreakerConfig, Headers, Mode, QueueConfig, RetryConfig, ServiceConfig, SettleRule};
+use crate::config::{Headers, Mode, QueueConfig, ServiceConfig, SettleRule};
 use crate::presets;
 use crate::vendor::Profiles;
 
@@ -75,29 +75,6 @@ impl Walk<'_> {
         service.preset = service.preset.or(preset);
         service.tier = service.tier.or(tier);
         service
-    }
-
-    fn retry(&mut self, section: &Field<'_>, retry: &mut RetryConfig) {
-        for field in self.table(section) {
-            match field.name {
-                "max_retries" => retry.max_retries = self.count_u32(&field),
-                "initial" => retry.initial = self.duration(&field),
-                "max" => retry.max = self.duration(&field),
-                "jitter" => retry.jitter = self.number(&field),
-                "budget" => retry.budget = self.number(&field),
-                _ => self.unknown_key(&field, &section.path, RETRY, None),
-            }
-        }
-    }
-
-    fn breaker(&mut self, section: &Field<'_>, breaker: &mut BreakerConfig) {
-        for field in self.table(section) {
-            match field.name {
-                "failures" => breaker.failures = self.count_u32(&field).unwrap_or(breaker.failures),
-                "open_for" => breaker.open_for = self.duration(&field).unwrap_or(breaker.open_for),
-                _ => self.unknown_key(&field, &section.path, BREAKER, None),
-            }
-        }
     }
 
     fn queue(&mut self, section: &Field<'_>, queue: &mut QueueConfig) {

@@ -1,0 +1,138 @@
+//! One window: a deadline in an atomic word, and beside it, under a lock, the line of those who wait.
+//!
+//! The word alone says whether the window is open (`now` strictly before it), so asking costs one load. Only
+//! waiting and clearing take the lock. There is no task and no thread behind a window: every waiter has a
+//! timer of its own, and whoever takes the lock first lets everybody go whose time has come. What can
+//! interleave:
+//!
+//! * *`set` and `set`.* An atomic maximum: the later deadline stays, in whatever order they come.
+//! * *`set` and `wait`.* `set` takes no lock and wakes nobody. A waiter that read the older, earlier deadline
+//!   wakes at that one, reads the word again and goes on waiting. A `set` that comes after a waiter was let
+//!   go is a `set` after `wait` returned.
+//! * *`clear` and `wait`.* `clear` lowers the word and wakes everybody inside the lock in which waiters read
+//!   the word and leave their wakers. So a waiter either reads the lowered word, or has left its waker before
+//!   `clear` looks for it: no wake-up is lost. Everybody is woken, once, because every timer is set too late
+//!   now.
+//! * *`clear` and `set`.* Whichever changes the word last has the last word; `clear` lowers only a word that
+//!   lies ahead, so it never touches a window that has already passed, nor the pace of those who leave it.
+//! * *A waiter is dropped.* It leaves the line under the lock. If it was the first, the next one is woken to
+//!   set its timer to the time of the first. If it had been let go already, nobody waits for it.
+//! * *A waiter is told to go and is never polled again*, as in a runtime that is kept and not run. Being let
+//!   go is leaving the line, not acting on it, and those behind have timers of their own, at most a pace
+//!   later.
+//! * *Eviction.* A waiter holds the window, and the registry keeps it as long as it is open: see the
+//!   registry.
+//!
+//! The word and the lock are parameters so that a model checker can be put in their place.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tidegate_core::time::Nanos;
+
+use super::line::{Line, RELEASE, Ticket, Turn, Woken};
+
+/// An atomic deadline.
+pub(super) trait Word: Default {
+    fn load(&self) -> u64;
+    /// Makes it `at` if it was earlier, and says whether it was.
+    fn raise(&self, at: u64) -> bool;
+    /// Makes it `at` if it was later, and says whether it was.
+    fn lower(&self, at: u64) -> bool;
+}
+
+impl Word for AtomicU64 {
+    #[inline]
+    fn load(&self) -> u64 {
+        self.load(Ordering::Acquire)
+    }
+
+    fn raise(&self, at: u64) -> bool {
+        self.fetch_max(at, Ordering::AcqRel) < at
+    }
+
+    fn lower(&self, at: u64) -> bool {
+        self.fetch_min(at, Ordering::AcqRel) > at
+    }
+}
+
+/// A lock around the line.
+pub(super) trait Lock: Default {
+    fn with<T>(&self, work: impl FnOnce(&mut Line) -> T) -> T;
+}
+
+impl Lock for Mutex<Line> {
+    fn with<T>(&self, work: impl FnOnce(&mut Line) -> T) -> T {
+        work(&mut self.lock())
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Window<W = AtomicU64, L = Mutex<Line>> {
+    deadline: W,
+    line: L,
+}
+
+impl<W: Word, L: Lock> Window<W, L> {
+    #[inline]
+    pub fn deadline(&self) -> Nanos {
+        Nanos(self.deadline.load())
+    }
+
+    /// Opens the window or extends it, and says whether that changed it.
+    pub fn set(&self, span: Duration, now: Nanos) -> bool {
+        // No time at all must not touch the pace of those who are leaving an earlier window.
+        !span.is_zero() && self.deadline.raise(now.after(span).0)
+    }
+
+    /// Ends the window, if it is open.
+    pub fn clear(&self, clock: impl Fn() -> Nanos) {
+        self.with_line(|line, woken| {
+            let now = clock();
+            if self.deadline.lower(now.0) {
+                line.advance(now, now, None, woken);
+                line.rouse_all(woken);
+            }
+        });
+    }
+
+    /// Whether a waiter may go. It takes its place in the line, and in `place`, when it first asks.
+    pub fn turn(&self, place: &mut Option<Ticket>, waker: &Waker, clock: impl Fn() -> Nanos) -> Turn {
+        // Nobody is in the line any more, or will be at the next look: there is nothing to be behind of.
+        if place.is_none() && clock() >= self.deadline().after(RELEASE) {
+            return Turn::Go;
+        }
+        let turn = self.with_line(|line, woken| {
+            // Inside the lock, so that the line sees time in order.
+            let (now, deadline) = (clock(), self.deadline());
+            line.advance(deadline, now, *place, woken);
+            if place.is_none() && line.is_open(deadline, now) {
+                return Turn::Go;
+            }
+            let ticket = *place.get_or_insert_with(|| line.join(waker.clone()));
+            line.turn(ticket, waker, deadline, now)
+        });
+        if turn == Turn::Go {
+            *place = None;
+        }
+        turn
+    }
+
+    /// Gives a place up.
+    pub fn leave(&self, ticket: Ticket, clock: impl Fn() -> Nanos) {
+        self.with_line(|line, woken| {
+            let (now, deadline) = (clock(), self.deadline());
+            line.leave(ticket, deadline, now, woken);
+        });
+    }
+
+    /// Wakes after the lock is released: a waker may do anything, even wait for this window.
+    fn with_line<T>(&self, work: impl FnOnce(&mut Line, &mut Woken) -> T) -> T {
+        let mut woken = Woken::new();
+        let answer = self.line.with(|line| work(line, &mut woken));
+        woken.into_iter().for_each(Waker::wake);
+        answer
+    }
+}
