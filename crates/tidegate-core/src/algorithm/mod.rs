@@ -15,6 +15,7 @@ mod bucket;
 mod fixed;
 mod in_flight;
 mod sliding;
+mod slots;
 
 pub use bucket::Bucket;
 pub use fixed::{Boundary, FixedWindow};
@@ -29,10 +30,10 @@ pub const UNBOUNDED: u64 = u64::MAX;
 /// One limit's counting state, whatever the algorithm.
 #[derive(Clone, Debug)]
 pub enum Meter {
+    /// Sliding window, paced if short. The commonest is the first: then it takes least to tell it from the others.
+    Sliding(SlidingWindow),
     /// Token bucket.
     Bucket(Bucket),
-    /// Sliding window, paced if short.
-    Sliding(SlidingWindow),
     /// Fixed or calendar window.
     Fixed(FixedWindow),
     /// Calls or bytes in flight.
