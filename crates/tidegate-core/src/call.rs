@@ -11,6 +11,7 @@ use crate::rate::MAX_UNITS;
 /// What a call costs in each dimension. A request unless stated otherwise, and nothing else.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
+    /// Tokens that are not stated are the sum of input and output tokens.
     known: [u64; 6],
     stated: u8,
     custom: Vec<(Arc<str>, u64)>,
@@ -60,6 +61,9 @@ impl Cost {
             Some(index) => {
                 self.known[index] = units;
                 self.stated |= 1 << index;
+                if self.stated & 0b10 == 0 {
+                    self.known[1] = self.known[2].saturating_add(self.known[3]);
+                }
             }
             None => {
                 let Dimension::Custom(name) = dimension else { return };
@@ -100,10 +104,8 @@ impl Cost {
         }
     }
 
+    #[inline]
     pub(crate) fn known_units(&self, index: usize) -> u64 {
-        if index == 1 && self.stated & 0b10 == 0 {
-            return self.known[2].saturating_add(self.known[3]);
-        }
         self.known[index]
     }
 

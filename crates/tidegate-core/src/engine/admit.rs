@@ -29,10 +29,16 @@ impl Engine {
     #[inline]
     pub fn try_admit(&mut self, call: &Call, now: Nanos) -> Result<Grant, Refusal> {
         let now = self.clock(now);
-        let mut arrival = self.arrive(call, now)?;
-        if let Some(grant) = self.pass(&arrival, now) {
-            return Ok(grant);
+        let arrival = self.arrive(call, now)?;
+        match self.pass(&arrival, now) {
+            Some(grant) => Ok(grant),
+            None => self.try_admit_by_rank(arrival, call, now),
         }
+    }
+
+    /// The way of a call that finds a limit without room, or somebody waiting.
+    #[inline(never)]
+    fn try_admit_by_rank(&mut self, mut arrival: Arrival, call: &Call, now: Nanos) -> Result<Grant, Refusal> {
         self.fit_or_refuse(&mut arrival, call, now)?;
         if let Some(grant) = self.observe(&arrival, now) {
             return Ok(grant);
@@ -158,38 +164,41 @@ impl Engine {
     #[inline(always)]
     fn pass(&mut self, arrival: &Arrival, now: Nanos) -> Option<Grant> {
         let Arrival { skeleton, loop_, class, ref units } = *arrival;
-        let own = if loop_ == NIL { NIL } else { self.loops[loop_ as usize].first };
-        let Engine { skeletons, limits, specs, services, .. } = self;
-        let held = &skeletons[skeleton as usize];
-        let mut taken = 0;
-        for &(limit, slot) in &held.uses {
+        let Engine { skeletons, limits, specs, .. } = self;
+        let uses = &skeletons[skeleton as usize].uses;
+        for (taken, &(limit, slot)) in uses.iter().enumerate() {
             if !take_if_open(&mut limits[limit as usize], specs, class, units[(slot & SLOT) as usize], now) {
-                break;
-            }
-            taken += 1;
-        }
-        let mut open = taken == held.uses.len();
-        let mut at = own;
-        for &slot in &held.loop_slots {
-            if !open || at == NIL {
-                break;
-            }
-            let limit = &mut limits[at as usize];
-            open = take_if_open(limit, specs, class, units[(slot & SLOT) as usize], now);
-            if open {
-                taken += 1;
-                at = limit.sibling;
+                self.put_back(arrival, taken, now);
+                return None;
             }
         }
-        if !open {
-            self.put_back(arrival, taken, now);
+        if loop_ != NIL && !self.pass_own(arrival, now) {
             return None;
         }
-        services[held.service as usize].counts.granted += 1;
+        self.services[self.skeletons[skeleton as usize].service as usize].counts.granted += 1;
         if !self.lent_limits.is_empty() {
             self.spend_lent_on_route(skeleton, loop_, units, now);
         }
         Some(self.grant(skeleton, loop_, class, units, now))
+    }
+
+    /// The limits of the loop itself, after those that all share.
+    #[inline(never)]
+    fn pass_own(&mut self, arrival: &Arrival, now: Nanos) -> bool {
+        let Engine { skeletons, limits, specs, loops, .. } = self;
+        let held = &skeletons[arrival.skeleton as usize];
+        let mut at = loops[arrival.loop_ as usize].first;
+        for (taken, &slot) in held.loop_slots.iter().enumerate() {
+            let Some(limit) = limits.get_mut(at as usize) else { break };
+            let cost = arrival.units[(slot & SLOT) as usize];
+            if !take_if_open(limit, specs, arrival.class, cost, now) {
+                let taken = held.uses.len() + taken;
+                self.put_back(arrival, taken, now);
+                return false;
+            }
+            at = limit.sibling;
+        }
+        true
     }
 
     /// Undoes the first `taken` limits of a route.

@@ -12,9 +12,13 @@ impl Engine {
     pub fn finish(&mut self, grant: Grant, actual: Option<&Cost>, now: Nanos) {
         let now = self.clock(now);
         self.free_in_flight.push(grant.index);
-        if actual.is_none() && self.waiting == 0 && self.free_slots(&grant) {
-            return;
+        if actual.is_some() || self.waiting > 0 || !self.free_slots(&grant) {
+            self.settle(grant, actual, now);
         }
+    }
+
+    #[inline(never)]
+    fn settle(&mut self, grant: Grant, actual: Option<&Cost>, now: Nanos) {
         let grant = self.in_flight[grant.index as usize].clone();
         let keep = self.skeletons[grant.skeleton as usize].keep;
         self.end(&grant, now, |engine, limit, slot, reserved| {
