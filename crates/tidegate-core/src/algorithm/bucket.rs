@@ -6,10 +6,10 @@
 //! made it, a rate of 1/day refills by one grain a nanosecond, and 10⁹/s by a whole unit.
 //!
 //! The rates that people write have much in common with W: at 500/min a unit is 120,000,000 grains of which one
-//! flows in a nanosecond. Then 64 bits hold everything that a call needs, and the short way through
-//! [`Bucket::try_take`] never leaves them. It is taken whenever no product or sum on it overflows, so it is exact;
-//! else 128 bits decide: they hold the largest bucket, 2⁶³ units × 31 days ≈ 2¹¹⁵ grains, with room for
-//! thousands of debts of that size, and beyond that saturate.
+//! flows in a nanosecond. Then 64 bits hold everything that most calls need, and `try_take_quickly` never leaves
+//! them. It decides only if no product or sum on its way overflows, so it is exact. Else 128 bits decide: they hold
+//! the largest bucket, 2⁶³ units × 31 days ≈ 2¹¹⁵ grains, with room for thousands of debts of that size, and beyond
+//! that saturate.
 //!
 //! More may be missing than the bucket holds: that is debt, and refilling pays it first.
 
@@ -65,60 +65,47 @@ impl Bucket {
     }
 
     /// Spends `cost` if it fits now.
-    #[inline]
     pub fn try_take(&mut self, cost: u64, withheld: u64, now: Nanos) -> bool {
-        match self.short(cost, now) {
-            Some((_, after)) if withheld == 0 && after <= self.brim => self.leave(after, now),
-            _ => self.try_take_long(cost, withheld, now),
+        self.advance(now);
+        let fits = self.fits(cost, withheld, now);
+        if fits {
+            self.take(cost, now);
         }
+        fits
     }
 
     /// As a pacer: spends `cost` if that much has flowed in, or if it is full.
-    #[inline]
     pub(super) fn try_pace(&mut self, cost: u64, now: Nanos) -> bool {
-        match self.short(cost, now) {
-            Some((missing, after)) if after <= self.brim || missing == 0 => self.leave(after, now),
-            _ => self.try_pace_long(cost, now),
+        self.advance(now);
+        let fits = self.fits(cost.min(self.capacity), 0, now);
+        if fits {
+            self.take(cost, now);
+        }
+        fits
+    }
+
+    /// Spends `cost` if it fits now and 64 bits are enough to see that. If it says no, it has changed nothing,
+    /// and `cost` may fit all the same.
+    #[inline(always)]
+    pub(super) fn try_take_quickly(&mut self, cost: u64, now: Nanos) -> bool {
+        match self.missing_after(cost, now) {
+            Some(missing) if missing <= self.brim => {
+                (self.missing, self.last) = (missing, now);
+                true
+            }
+            _ => false,
         }
     }
 
-    /// Grains missing now, and after `cost` was taken, if all of it happens within 64 bits and time has not gone
+    /// Grains missing once `cost` is taken now, if all on the way to it fits into 64 bits and time has not gone
     /// backwards.
     #[inline(always)]
-    fn short(&self, cost: u64, now: Nanos) -> Option<(u64, u64)> {
+    fn missing_after(&self, cost: u64, now: Nanos) -> Option<u64> {
         if self.missing_high > 0 {
             return None;
         }
         let flowed = now.0.checked_sub(self.last.0)?.checked_mul(self.flow)?;
-        let missing = self.missing.saturating_sub(flowed);
-        Some((missing, missing.checked_add(cost.checked_mul(self.unit)?)?))
-    }
-
-    /// The end of the short way: so many grains are missing now.
-    #[inline(always)]
-    fn leave(&mut self, missing: u64, now: Nanos) -> bool {
-        (self.missing, self.last) = (missing, now);
-        true
-    }
-
-    #[cold]
-    fn try_take_long(&mut self, cost: u64, withheld: u64, now: Nanos) -> bool {
-        self.advance(now);
-        let fits = self.fits(cost, withheld, now);
-        if fits {
-            self.take_long(cost, now);
-        }
-        fits
-    }
-
-    #[cold]
-    fn try_pace_long(&mut self, cost: u64, now: Nanos) -> bool {
-        self.advance(now);
-        let fits = self.fits(cost.min(self.capacity), 0, now);
-        if fits {
-            self.take_long(cost, now);
-        }
-        fits
+        self.missing.saturating_sub(flowed).checked_add(cost.checked_mul(self.unit)?)
     }
 
     /// When `cost` could go.
@@ -147,18 +134,7 @@ impl Bucket {
     }
 
     /// Spends `cost`, into debt if there is not enough. A time before the last one counts as the last one.
-    #[inline]
     pub fn take(&mut self, cost: u64, now: Nanos) {
-        match self.short(cost, now) {
-            Some((_, after)) => {
-                self.leave(after, now);
-            }
-            None => self.take_long(cost, now),
-        }
-    }
-
-    #[cold]
-    fn take_long(&mut self, cost: u64, now: Nanos) {
         self.advance(now);
         self.set_missing(self.missing().saturating_add(self.grains(cost)));
     }
@@ -294,33 +270,57 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
 
         #[test]
-        fn sixty_four_bits_decide_as_a_hundred_and_twenty_eight_do(
+        fn what_64_bits_let_go_128_bits_let_go_to_the_same_level(
             (units, window, capacity) in (amounts(), windows(), amounts()),
-            steps in prop::collection::vec((0..4_u8, amounts(), amounts(), amounts()), 1..40),
+            steps in prop::collection::vec((0..4_u8, amounts(), amounts()), 1..40),
         ) {
             let rate = Rate::new(units, Duration::from_nanos(window)).expect("a rate in range");
             let mut short = Bucket::full(rate, capacity, Nanos::ZERO);
             let mut long = short.clone();
             let mut now = Nanos::ZERO;
-            for (step, amount, withheld, wait) in steps {
+            for (step, amount, wait) in steps {
                 // A time may also lie before the last one.
                 let stamp = if wait % 5 == 0 { Nanos(now.0.saturating_sub(wait)) } else { now };
+                let before = (short.missing(), short.last);
                 match step {
-                    0 => prop_assert_eq!(short.try_pace(amount, stamp), long.try_pace_long(amount, stamp)),
+                    0 if short.try_take_quickly(amount, stamp) => {
+                        prop_assert!(long.clone().try_pace(amount, stamp));
+                        prop_assert!(long.try_take(amount, 0, stamp));
+                    }
+                    0 => prop_assert_eq!((short.missing(), short.last), before, "it said no"),
                     1 => {
-                        let withheld = if wait % 2 == 0 { withheld } else { 0 };
-                        let taken = long.try_take_long(amount, withheld, stamp);
-                        prop_assert_eq!(short.try_take(amount, withheld, stamp), taken);
+                        short.take(amount, stamp);
+                        long.take(amount, stamp);
                     }
                     2 => {
-                        short.take(amount, stamp);
-                        long.take_long(amount, stamp);
+                        short.refund(amount, stamp);
+                        long.refund(amount, stamp);
                     }
                     _ => now = Nanos(now.0.saturating_add(wait)),
                 }
                 prop_assert_eq!((short.missing(), short.last), (long.missing(), long.last));
             }
         }
+    }
+
+    /// Up to the last grain below 2⁶⁴; from there on it leaves the decision to 128 bits.
+    #[test]
+    fn sixty_four_bits_decide_as_long_as_they_can() {
+        // One grain flows in a nanosecond, and a unit has a million and three of them.
+        let rate = Rate::new(1, Duration::from_nanos(1_000_003)).expect("a rate in range");
+        let most = u64::MAX / 1_000_003;
+        let fresh = |capacity| Bucket::full(rate, capacity, Nanos::ZERO);
+        assert!(fresh(most).try_take_quickly(most, Nanos::ZERO));
+        assert!(fresh(1 << 63).try_take_quickly(most, Nanos::ZERO));
+        let mut bucket = fresh(1 << 63);
+        assert!(!bucket.try_take_quickly(most + 1, Nanos::ZERO) && bucket.try_take(most + 1, 0, Nanos::ZERO));
+        assert!(bucket.missing_high == 1 && !bucket.try_take_quickly(1, Nanos(5)));
+        assert!(bucket.try_take(1, 0, Nanos(5)));
+        // A unit has flowed back, and all that is missing fits again.
+        bucket.take(0, Nanos(2_000_006));
+        assert!(bucket.missing_high == 0 && !bucket.try_take_quickly(1, Nanos(2_000_005)), "time went back");
+        bucket.refund(1, Nanos(2_000_006));
+        assert!(bucket.try_take_quickly(1, Nanos(2_000_006)));
     }
 
     #[test]

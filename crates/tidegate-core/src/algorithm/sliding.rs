@@ -17,8 +17,8 @@ use crate::time::{Nanos, whole_nanos};
 #[derive(Clone, Debug)]
 pub struct SlidingWindow {
     units: u64,
-    window: u64,
     used: u64,
+    window: u64,
     /// Units taken in the current slot, and where that slot ends.
     current: u64,
     slot_end: u64,
@@ -68,7 +68,6 @@ impl SlidingWindow {
     }
 
     /// Spends `cost` if it fits, for a call that goes at this very moment.
-    #[inline]
     pub fn try_take(&mut self, cost: u64, withheld: u64, now: Nanos) -> bool {
         self.advance(now);
         // What is left is judged without sums that could overflow: `used` may be above N, `withheld` is not.
@@ -82,6 +81,23 @@ impl SlidingWindow {
             return false;
         }
         self.used += cost;
+        self.current += cost;
+        true
+    }
+
+    /// The same in the middle of a slot. If it says no, it has changed nothing, and `cost` may fit all the same.
+    #[inline(always)]
+    pub(super) fn try_take_quickly(&mut self, cost: u64, now: Nanos) -> bool {
+        let used = match self.used.checked_add(cost) {
+            Some(used) if used <= self.units && now.0 < self.turn => used,
+            _ => return false,
+        };
+        if let Some(pacer) = &mut self.pacer
+            && !pacer.try_take_quickly(cost, now)
+        {
+            return false;
+        }
+        self.used = used;
         self.current += cost;
         true
     }

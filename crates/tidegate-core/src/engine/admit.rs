@@ -29,7 +29,8 @@ impl Engine {
     #[inline]
     pub fn try_admit(&mut self, call: &Call, now: Nanos) -> Result<Grant, Refusal> {
         let now = self.clock(now);
-        let arrival = self.arrive(call, now)?;
+        let skeleton = self.route_for(call, now)?;
+        let arrival = self.arrive(skeleton, call, now);
         match self.pass(&arrival, now) {
             Some(grant) => Ok(grant),
             None => self.try_admit_by_rank(arrival, call, now),
@@ -77,7 +78,8 @@ impl Engine {
     /// If it could never fit, if it would have to wait longer than `timeout`, or if too many wait already.
     pub fn enqueue(&mut self, call: &Call, timeout: Duration, now: Nanos) -> Result<Admission, Refusal> {
         let now = self.clock(now);
-        let mut arrival = self.arrive(call, now)?;
+        let skeleton = self.route_for(call, now)?;
+        let mut arrival = self.arrive(skeleton, call, now);
         if let Some(grant) = self.pass(&arrival, now) {
             return Ok(Admission::Granted(grant));
         }
@@ -150,13 +152,25 @@ impl Engine {
         self.services[*self.service_index.get(service)? as usize].timeout
     }
 
+    /// The route of a call whose cost is one.
     #[inline(always)]
-    fn arrive(&mut self, call: &Call, now: Nanos) -> Result<Arrival, Refusal> {
-        let skeleton = self.resolve(call, now)?;
-        let units = self.units_of(skeleton, call)?;
+    fn route_for(&mut self, call: &Call, now: Nanos) -> Result<u32, Refusal> {
+        let skeleton = match self.known_route(call) {
+            Some(skeleton) => skeleton,
+            None => self.find_route(call, now)?,
+        };
+        if !call.cost.is_plain() {
+            self.check_cost(&call.cost)?;
+        }
+        Ok(skeleton)
+    }
+
+    #[inline(always)]
+    fn arrive(&mut self, skeleton: u32, call: &Call, now: Nanos) -> Arrival {
         let loop_ = self.loop_for(call.loop_id.as_ref(), now);
-        let class = call.priority.unwrap_or(self.skeletons[skeleton as usize].priority);
-        Ok(Arrival { skeleton, loop_, class, units })
+        let held = &self.skeletons[skeleton as usize];
+        let class = call.priority.unwrap_or(held.priority);
+        Arrival { skeleton, loop_, class, units: held.units_of(&call.cost) }
     }
 
     /// The way of most calls: nobody waits at any of its limits, and it fits them all. It takes from one
@@ -165,8 +179,8 @@ impl Engine {
     fn pass(&mut self, arrival: &Arrival, now: Nanos) -> Option<Grant> {
         let Arrival { skeleton, loop_, class, ref units } = *arrival;
         let Engine { skeletons, limits, specs, .. } = self;
-        let uses = &skeletons[skeleton as usize].uses;
-        for (taken, &(limit, slot)) in uses.iter().enumerate() {
+        let held = &skeletons[skeleton as usize];
+        for (taken, &(limit, slot)) in held.uses.iter().enumerate() {
             if !take_if_open(&mut limits[limit as usize], specs, class, units[(slot & SLOT) as usize], now) {
                 self.put_back(arrival, taken, now);
                 return None;
@@ -175,11 +189,14 @@ impl Engine {
         if loop_ != NIL && !self.pass_own(arrival, now) {
             return None;
         }
-        self.services[self.skeletons[skeleton as usize].service as usize].counts.granted += 1;
         if !self.lent_limits.is_empty() {
             self.spend_lent_on_route(skeleton, loop_, units, now);
         }
-        Some(self.grant(skeleton, loop_, class, units, now))
+        let held = &mut self.skeletons[skeleton as usize];
+        held.in_flight += 1;
+        self.services[held.service as usize].counts.granted += 1;
+        self.pin_loop(loop_);
+        Some(self.record(skeleton, loop_, class, units, now))
     }
 
     /// The limits of the loop itself, after those that all share.
@@ -407,13 +424,11 @@ impl Engine {
 #[inline(always)]
 fn take_if_open(limit: &mut Limit, specs: &[Spec], class: Priority, cost: u64, now: Nanos) -> bool {
     // A cost of nothing passes a limit on a rate whatever its state; a budget still has to be open.
-    if limit.plain && cost > 0 {
-        return limit.meter.try_take(cost, 0, now);
-    }
-    take_if_really_open(limit, specs, class, cost, now)
+    let quickly = limit.plain && cost > 0 && limit.meter.try_take_quickly(cost, now);
+    quickly || take_if_really_open(limit, specs, class, cost, now)
 }
 
-#[inline(never)]
+#[cold]
 fn take_if_really_open(limit: &mut Limit, specs: &[Spec], class: Priority, cost: u64, now: Nanos) -> bool {
     let lent = limit.lent.as_ref().is_none_or(|lent| lent.room(now) >= cost);
     let nothing = cost == 0 && !limit.meter.is_in_flight();

@@ -290,10 +290,15 @@ impl Engine {
         self.now
     }
 
-    #[inline]
     fn grant(&mut self, skeleton: u32, loop_: u32, class: Priority, units: &Units, at: Nanos) -> Grant {
         self.skeletons[skeleton as usize].in_flight += 1;
         self.pin_loop(loop_);
+        self.record(skeleton, loop_, class, units, at)
+    }
+
+    /// Remembers what a call in flight took.
+    #[inline]
+    fn record(&mut self, skeleton: u32, loop_: u32, class: Priority, units: &Units, at: Nanos) -> Grant {
         let call = InFlightCall { skeleton, loop_, epoch: self.epoch, class, units: *units, at };
         let index = match self.free_in_flight.pop() {
             Some(index) => {

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 
 use super::lane::{Roster, Use};
 use super::{Engine, SLOT, Units};
-use crate::call::{Call, Shape, known_index};
+use crate::call::{Call, Cost, Shape, known_index};
 use crate::config::{Mode, SettleRule};
 use crate::dimension::Dimension;
 use crate::limit::Limit;
@@ -91,9 +91,9 @@ pub(crate) struct Skeleton {
     /// The dimensions in a call's units, by place. A dimension that the config counts keeps its place, so
     /// older grants stay readable; the place of one that it no longer counts may become another's. Grants
     /// from before have nothing at the limits of that one, since these are younger.
-    dims: Vec<Dimension>,
-    /// Where each of them stands among the known ones, if it is one.
-    known: Vec<Option<u8>>,
+    dims: [Option<Dimension>; SLOT as usize],
+    /// Whether each of them stands where a call's cost has it: then nothing has to be rearranged.
+    as_in_cost: bool,
     /// The limits that count what is in flight.
     pub slots: Vec<Use>,
     pub priority: Priority,
@@ -108,38 +108,62 @@ pub(crate) struct Skeleton {
 impl Skeleton {
     /// The dimension at a place of the units.
     pub fn dimension(&self, slot: u8) -> Option<&Dimension> {
-        self.dims.get(slot as usize)
+        self.dims.get(slot as usize)?.as_ref()
     }
 
     /// Gives each of the dimensions in use its place. The engine has checked that there is room for them.
     fn lay_out(&mut self, used: &[Dimension]) {
         for dimension in used {
-            if self.dims.contains(dimension) {
+            if self.slot(dimension) != SLOT {
                 continue;
             }
-            let unused = self.dims.iter().position(|known| !used.contains(known));
-            match unused.filter(|_| self.dims.len() >= SLOT as usize) {
-                Some(place) => self.dims[place] = dimension.clone(),
-                None => self.dims.push(dimension.clone()),
+            let own = known_index(dimension).filter(|place| self.dims[*place].is_none());
+            // From the last on, which are no known dimension's own or seldom used.
+            let free = || self.dims.iter().rposition(Option::is_none);
+            let is_unused = |known: &Option<Dimension>| known.as_ref().is_some_and(|it| !used.contains(it));
+            let unused = || self.dims.iter().position(is_unused);
+            if let Some(place) = own.or_else(free).or_else(unused) {
+                self.dims[place] = Some(dimension.clone());
             }
         }
-        let index = |dimension| known_index(dimension).map(|index| index as u8);
-        self.known = self.dims.iter().map(index).collect();
+        let at_home = |(place, dimension): (usize, &Option<Dimension>)| {
+            dimension.as_ref().is_none_or(|dimension| known_index(dimension) == Some(place))
+        };
+        self.as_in_cost = self.dims.iter().enumerate().all(at_home);
+    }
+
+    /// A call's cost in the layout of this route.
+    #[inline(always)]
+    pub fn units_of(&self, cost: &Cost) -> Units {
+        if self.as_in_cost { *cost.known() } else { self.rearranged(cost) }
+    }
+
+    #[inline(never)]
+    fn rearranged(&self, cost: &Cost) -> Units {
+        let mut units = *cost.known();
+        for (units, dimension) in units.iter_mut().zip(&self.dims) {
+            *units = dimension.as_ref().map_or(0, |dimension| cost.units(dimension));
+        }
+        units
     }
 
     fn slot(&self, dimension: &Dimension) -> u8 {
-        self.dims.iter().position(|known| known == dimension).map_or(SLOT, |place| place as u8)
+        let place = self.dims.iter().position(|known| known.as_ref() == Some(dimension));
+        place.map_or(SLOT, |place| place as u8)
     }
 }
 
 impl Engine {
-    /// The skeleton of a call's route.
+    /// The skeleton of a call's route, if it was found before under this config.
     #[inline]
-    pub(super) fn resolve(&mut self, call: &Call, now: Nanos) -> Result<u32, Refusal> {
+    pub(super) fn known_route(&self, call: &Call) -> Option<u32> {
         let cached = call.route.load(Ordering::Relaxed);
-        if (cached >> 32) as u32 == self.tag {
-            return Ok(cached as u32);
-        }
+        ((cached >> 32) as u32 == self.tag).then_some(cached as u32)
+    }
+
+    /// The skeleton of a call's route.
+    #[inline(never)]
+    pub(super) fn find_route(&mut self, call: &Call, now: Nanos) -> Result<u32, Refusal> {
         let skeleton = self.resolve_shape(&call.shape, now)?;
         call.route.store(u64::from(self.tag) << 32 | u64::from(skeleton), Ordering::Relaxed);
         Ok(skeleton)
@@ -188,8 +212,8 @@ impl Engine {
             service: key.service,
             uses: Vec::new(),
             loop_slots: Vec::new(),
-            dims: Vec::new(),
-            known: Vec::new(),
+            dims: Default::default(),
+            as_in_cost: true,
             slots: Vec::new(),
             priority: Priority::Normal,
             inverse: 1 << 32,
@@ -338,26 +362,15 @@ impl Engine {
         route
     }
 
-    /// A call's cost in the layout of its route.
-    #[inline]
-    pub(super) fn units_of(&self, skeleton: u32, call: &Call) -> Result<Units, Refusal> {
-        if call.cost.bad().is_some() {
+    /// Refuses what is no cost, or a cost in a dimension that nobody has heard of.
+    #[inline(never)]
+    pub(super) fn check_cost(&self, cost: &Cost) -> Result<(), Refusal> {
+        if cost.bad().is_some() {
             return Err(Refusal::bare(Reason::InvalidCost));
         }
-        for (name, _) in call.cost.custom() {
-            if !self.customs.contains(name) {
-                return Err(Refusal::bare(Reason::UnknownDimension(name.clone())));
-            }
+        match cost.custom().iter().find(|(name, _)| !self.customs.contains(name)) {
+            Some((name, _)) => Err(Refusal::bare(Reason::UnknownDimension(name.clone()))),
+            None => Ok(()),
         }
-        let mut units = Units::default();
-        let held = &self.skeletons[skeleton as usize];
-        for (slot, known) in held.known.iter().enumerate() {
-            units[slot] = match known {
-                Some(index) => call.cost.known_units(*index as usize),
-                None => call.cost.units(&held.dims[slot]),
-            };
-        }
-        units[SLOT as usize] = 1;
-        Ok(units)
     }
 }
