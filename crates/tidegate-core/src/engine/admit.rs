@@ -4,22 +4,14 @@ use std::time::Duration;
 
 use super::judge::{Obstacle, Role};
 use super::lane::{Use, Waiter};
-use super::{Admission, Engine, Grant, SLOT, Ticket, Units, Verdict};
+use super::pass::Arrival;
+use super::{Admission, Engine, Grant, Ticket, Units, Verdict};
 use crate::algorithm::UNBOUNDED;
 use crate::call::Call;
-use crate::limit::{Limit, Spec};
 use crate::priority::Priority;
 use crate::refusal::{Reason, Refusal};
 use crate::time::Nanos;
 use crate::tree::NIL;
-
-/// A call on its way in: where it goes, for whom, and what it takes.
-struct Arrival {
-    skeleton: u32,
-    loop_: u32,
-    class: Priority,
-    units: Units,
-}
 
 impl Engine {
     /// Lets the call go now or refuses it; it never waits.
@@ -150,89 +142,6 @@ impl Engine {
     #[must_use]
     pub fn timeout_of(&self, service: &str) -> Option<Duration> {
         self.services[*self.service_index.get(service)? as usize].timeout
-    }
-
-    /// The route of a call whose cost is one.
-    #[inline(always)]
-    fn route_for(&mut self, call: &Call, now: Nanos) -> Result<u32, Refusal> {
-        let skeleton = match self.known_route(call) {
-            Some(skeleton) => skeleton,
-            None => self.find_route(call, now)?,
-        };
-        if !call.cost.is_plain() {
-            self.check_cost(&call.cost)?;
-        }
-        Ok(skeleton)
-    }
-
-    #[inline(always)]
-    fn arrive(&mut self, skeleton: u32, call: &Call, now: Nanos) -> Arrival {
-        let loop_ = self.loop_for(call.loop_id.as_ref(), now);
-        let held = &self.skeletons[skeleton as usize];
-        let class = call.priority.unwrap_or(held.priority);
-        Arrival { skeleton, loop_, class, units: held.units_of(&call.cost) }
-    }
-
-    /// The way of most calls: nobody waits at any of its limits, and it fits them all. It takes from one
-    /// after the other; where one does not open, what was taken is put back.
-    #[inline(always)]
-    fn pass(&mut self, arrival: &Arrival, now: Nanos) -> Option<Grant> {
-        let Arrival { skeleton, loop_, class, ref units } = *arrival;
-        let Engine { skeletons, limits, specs, .. } = self;
-        let held = &skeletons[skeleton as usize];
-        for (taken, &(limit, slot)) in held.uses.iter().enumerate() {
-            if !take_if_open(&mut limits[limit as usize], specs, class, units[(slot & SLOT) as usize], now) {
-                self.put_back(arrival, taken, now);
-                return None;
-            }
-        }
-        if loop_ != NIL && !self.pass_own(arrival, now) {
-            return None;
-        }
-        if !self.lent_limits.is_empty() {
-            self.spend_lent_on_route(skeleton, loop_, units, now);
-        }
-        let held = &mut self.skeletons[skeleton as usize];
-        held.in_flight += 1;
-        self.services[held.service as usize].counts.granted += 1;
-        self.pin_loop(loop_);
-        Some(self.record(skeleton, loop_, class, units, now))
-    }
-
-    /// The limits of the loop itself, after those that all share.
-    #[inline(never)]
-    fn pass_own(&mut self, arrival: &Arrival, now: Nanos) -> bool {
-        let Engine { skeletons, limits, specs, loops, .. } = self;
-        let held = &skeletons[arrival.skeleton as usize];
-        let mut at = loops[arrival.loop_ as usize].first;
-        for (taken, &slot) in held.loop_slots.iter().enumerate() {
-            let Some(limit) = limits.get_mut(at as usize) else { break };
-            let cost = arrival.units[(slot & SLOT) as usize];
-            if !take_if_open(limit, specs, arrival.class, cost, now) {
-                let taken = held.uses.len() + taken;
-                self.put_back(arrival, taken, now);
-                return false;
-            }
-            at = limit.sibling;
-        }
-        true
-    }
-
-    /// Undoes the first `taken` limits of a route.
-    #[cold]
-    fn put_back(&mut self, arrival: &Arrival, taken: usize, now: Nanos) {
-        let route = self.route_of(arrival.skeleton, arrival.loop_);
-        for &(limit, slot) in &route[..taken] {
-            self.limits[limit as usize].meter.put_back(arrival.units[slot as usize], now);
-        }
-    }
-
-    fn spend_lent_on_route(&mut self, skeleton: u32, loop_: u32, units: &Units, now: Nanos) {
-        for (limit, slot) in self.route_of(skeleton, loop_) {
-            if self.limits[limit as usize].lent.is_some() {
-                self.spend_lent(limit, units[slot as usize], now);
-            }
-        }
     }
 
     /// Spends for a call that goes at once although somebody waits.
@@ -418,20 +327,4 @@ impl Engine {
             None => Ok(()),
         }
     }
-}
-
-/// Takes `cost` from a limit at which nobody waits, if it fits.
-#[inline(always)]
-fn take_if_open(limit: &mut Limit, specs: &[Spec], class: Priority, cost: u64, now: Nanos) -> bool {
-    // A cost of nothing passes a limit on a rate whatever its state; a budget still has to be open.
-    let quickly = limit.plain && cost > 0 && limit.meter.try_take_quickly(cost, now);
-    quickly || take_if_really_open(limit, specs, class, cost, now)
-}
-
-#[cold]
-fn take_if_really_open(limit: &mut Limit, specs: &[Spec], class: Priority, cost: u64, now: Nanos) -> bool {
-    let lent = limit.lent.as_ref().is_none_or(|lent| lent.room(now) >= cost);
-    let nothing = cost == 0 && !limit.meter.is_in_flight();
-    let withheld = specs[limit.spec as usize].withheld[class as usize];
-    limit.contention.is_none() && lent && (nothing || limit.meter.try_take(cost, withheld, now))
 }

@@ -6,7 +6,7 @@
 //! out what [`Engine::verdicts`] holds. `now` must not go backwards; if it does, the latest time counts.
 //!
 //! The parts, in the order of a call's way:
-//! `route` (which limits apply) → `admit` (fits now? go) → `lane` (else wait) → `order` (rank) →
+//! `route` (which limits apply) → `pass` (fits now? go) → `admit`, `lane` (else wait) → `order` (rank) →
 //! `judge` (what holds it) → `pump` (letting go) → `settle` (what it really cost).
 
 mod admit;
@@ -14,9 +14,11 @@ mod change;
 pub(crate) mod contention;
 mod judge;
 mod lane;
+mod layout;
 mod lend;
 mod loops;
 mod order;
+mod pass;
 mod predict;
 mod pump;
 mod reseat;

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::lane::{Roster, Use};
-use super::{Engine, SLOT, Units};
-use crate::call::{Call, Cost, Shape, known_index};
+use super::layout::Layout;
+use super::{Engine, SLOT};
+use crate::call::{Call, Cost, Shape};
 use crate::config::{Mode, SettleRule};
 use crate::dimension::Dimension;
 use crate::limit::Limit;
@@ -88,12 +89,7 @@ pub(crate) struct Skeleton {
     pub uses: Vec<Use>,
     /// Which units each limit of a loop counts, in the order of the config.
     pub loop_slots: Vec<u8>,
-    /// The dimensions in a call's units, by place. A dimension that the config counts keeps its place, so
-    /// older grants stay readable; the place of one that it no longer counts may become another's. Grants
-    /// from before have nothing at the limits of that one, since these are younger.
-    dims: [Option<Dimension>; SLOT as usize],
-    /// Whether each of them stands where a call's cost has it: then nothing has to be rearranged.
-    as_in_cost: bool,
+    pub layout: Layout,
     /// The limits that count what is in flight.
     pub slots: Vec<Use>,
     pub priority: Priority,
@@ -103,54 +99,6 @@ pub(crate) struct Skeleton {
     pub keep: bool,
     pub in_flight: u32,
     pub lanes: u32,
-}
-
-impl Skeleton {
-    /// The dimension at a place of the units.
-    pub fn dimension(&self, slot: u8) -> Option<&Dimension> {
-        self.dims.get(slot as usize)?.as_ref()
-    }
-
-    /// Gives each of the dimensions in use its place. The engine has checked that there is room for them.
-    fn lay_out(&mut self, used: &[Dimension]) {
-        for dimension in used {
-            if self.slot(dimension) != SLOT {
-                continue;
-            }
-            let own = known_index(dimension).filter(|place| self.dims[*place].is_none());
-            // From the last on, which are no known dimension's own or seldom used.
-            let free = || self.dims.iter().rposition(Option::is_none);
-            let is_unused = |known: &Option<Dimension>| known.as_ref().is_some_and(|it| !used.contains(it));
-            let unused = || self.dims.iter().position(is_unused);
-            if let Some(place) = own.or_else(free).or_else(unused) {
-                self.dims[place] = Some(dimension.clone());
-            }
-        }
-        let at_home = |(place, dimension): (usize, &Option<Dimension>)| {
-            dimension.as_ref().is_none_or(|dimension| known_index(dimension) == Some(place))
-        };
-        self.as_in_cost = self.dims.iter().enumerate().all(at_home);
-    }
-
-    /// A call's cost in the layout of this route.
-    #[inline(always)]
-    pub fn units_of(&self, cost: &Cost) -> Units {
-        if self.as_in_cost { *cost.known() } else { self.rearranged(cost) }
-    }
-
-    #[inline(never)]
-    fn rearranged(&self, cost: &Cost) -> Units {
-        let mut units = *cost.known();
-        for (units, dimension) in units.iter_mut().zip(&self.dims) {
-            *units = dimension.as_ref().map_or(0, |dimension| cost.units(dimension));
-        }
-        units
-    }
-
-    fn slot(&self, dimension: &Dimension) -> u8 {
-        let place = self.dims.iter().position(|known| known.as_ref() == Some(dimension));
-        place.map_or(SLOT, |place| place as u8)
-    }
 }
 
 impl Engine {
@@ -212,8 +160,7 @@ impl Engine {
             service: key.service,
             uses: Vec::new(),
             loop_slots: Vec::new(),
-            dims: Default::default(),
-            as_in_cost: true,
+            layout: Layout::default(),
             slots: Vec::new(),
             priority: Priority::Normal,
             inverse: 1 << 32,
@@ -301,7 +248,7 @@ impl Engine {
         let counted = specs.iter().chain(&self.loop_specs);
         let used: Vec<Dimension> =
             counted.filter_map(|spec| self.specs[*spec as usize].definition.dimension()).collect();
-        self.skeletons[index as usize].lay_out(&used);
+        self.skeletons[index as usize].layout.lay_out(&used);
         let mut uses = Vec::with_capacity(specs.len());
         for spec in specs {
             let limit = self.instance(spec, key.key.as_deref(), now);
@@ -322,7 +269,7 @@ impl Engine {
 
     fn slot_of(&self, skeleton: u32, spec: u32) -> u8 {
         let dimension = self.specs[spec as usize].definition.dimension();
-        dimension.map_or(SLOT, |dimension| self.skeletons[skeleton as usize].slot(&dimension))
+        dimension.map_or(SLOT, |dimension| self.skeletons[skeleton as usize].layout.slot(&dimension))
     }
 
     /// The limit that a definition stands for: the one that all share, or the one of this API key.

@@ -22,7 +22,7 @@ impl Engine {
         let grant = self.in_flight[grant.index as usize].clone();
         let keep = self.skeletons[grant.skeleton as usize].keep;
         self.end(&grant, now, |engine, limit, slot, reserved| {
-            let dimension = engine.skeletons[grant.skeleton as usize].dimension(slot);
+            let dimension = engine.skeletons[grant.skeleton as usize].layout.dimension(slot);
             let stated = dimension.zip(actual).filter(|(dimension, actual)| actual.states(dimension));
             let Some(cost) = stated.map(|(dimension, actual)| actual.units(dimension)) else { return false };
             let meter = &mut engine.limits[limit as usize].meter;
