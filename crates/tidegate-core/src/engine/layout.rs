@@ -55,16 +55,18 @@ impl Layout {
     /// A call's cost in the layout of this route.
     #[inline(always)]
     pub fn units_of(&self, cost: &Cost) -> Units {
-        if self.as_in_cost { *cost.known() } else { self.rearranged(cost) }
+        let mut units = *cost.known();
+        if !self.as_in_cost {
+            self.rearrange(cost, &mut units);
+        }
+        units
     }
 
     #[inline(never)]
-    fn rearranged(&self, cost: &Cost) -> Units {
-        let mut units = *cost.known();
+    fn rearrange(&self, cost: &Cost, units: &mut Units) {
         for (units, dimension) in units.iter_mut().zip(&self.dims) {
             *units = dimension.as_ref().map_or(0, |dimension| cost.units(dimension));
         }
-        units
     }
 
     pub fn slot(&self, dimension: &Dimension) -> u8 {
