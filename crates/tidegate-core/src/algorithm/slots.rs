@@ -14,6 +14,7 @@ const MOST_ENTRIES: u64 = 8;
 #[derive(Clone, Debug)]
 pub(super) enum Slots {
     Small(Vec<(u8, u8)>),
+    #[allow(clippy::box_collection, reason = "inside, it would make the window of every loop larger")]
     Large(Box<VecDeque<(u64, u64)>>),
 }
 
