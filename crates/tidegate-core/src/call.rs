@@ -5,13 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::dimension::Dimension;
+use crate::engine::Units;
 use crate::priority::Priority;
 use crate::rate::MAX_UNITS;
 
 /// What a call costs in each dimension. A request unless stated otherwise, and nothing else.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
-    known: [u64; 6],
+    /// The known dimensions, nothing, and the call itself, laid out as most routes have a call's units. Tokens
+    /// that are not stated are the sum of input and output tokens.
+    known: Units,
     stated: u8,
     custom: Vec<(Arc<str>, u64)>,
     /// The first cost that is no number of units.
@@ -27,7 +30,7 @@ pub(crate) enum BadCost {
 
 impl Default for Cost {
     fn default() -> Self {
-        Cost { known: [1, 0, 0, 0, 0, 0], stated: 0, custom: Vec::new(), bad: None }
+        Cost { known: [1, 0, 0, 0, 0, 0, 0, 1], stated: 0, custom: Vec::new(), bad: None }
     }
 }
 
@@ -41,7 +44,7 @@ impl Cost {
     /// Nothing at all, not even a request.
     #[must_use]
     pub fn nothing() -> Cost {
-        Cost { known: [0; 6], ..Cost::default() }
+        Cost { known: [0, 0, 0, 0, 0, 0, 0, 1], ..Cost::default() }
     }
 
     /// The same with `units` of `dimension`.
@@ -60,6 +63,9 @@ impl Cost {
             Some(index) => {
                 self.known[index] = units;
                 self.stated |= 1 << index;
+                if self.stated & 0b10 == 0 {
+                    self.known[1] = self.known[2].saturating_add(self.known[3]);
+                }
             }
             None => {
                 let Dimension::Custom(name) = dimension else { return };
@@ -85,7 +91,7 @@ impl Cost {
     #[must_use]
     pub fn units(&self, dimension: &Dimension) -> u64 {
         match known_index(dimension) {
-            Some(index) => self.known_units(index),
+            Some(index) => self.known[index],
             None => self.custom.iter().find(|(name, _)| **name == *dimension.name()).map_or(0, |(_, n)| *n),
         }
     }
@@ -100,11 +106,16 @@ impl Cost {
         }
     }
 
-    pub(crate) fn known_units(&self, index: usize) -> u64 {
-        if index == 1 && self.stated & 0b10 == 0 {
-            return self.known[2].saturating_add(self.known[3]);
-        }
-        self.known[index]
+    /// The units of the known dimensions by [`known_index`], and one for the call itself.
+    #[inline]
+    pub(crate) fn known(&self) -> &Units {
+        &self.known
+    }
+
+    /// Whether it is certain to be a cost: nothing is wrong with it, and all of it is in known dimensions.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.bad.is_none() && self.custom.is_empty()
     }
 
     pub(crate) fn bad(&self) -> Option<BadCost> {

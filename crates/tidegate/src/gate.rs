@@ -108,10 +108,17 @@ impl Gate {
     #[inline]
     pub fn try_acquire(&self, call: impl Borrow<Call>) -> Result<Permit, Refused> {
         let now = self.shared.clock.now();
-        let admitted = self.shared.with(now, |engine, now| engine.try_admit(call.borrow(), now));
-        match admitted {
-            Ok(grant) => Ok(Permit::new(grant, Duration::ZERO, self.shared.clone())),
-            Err(refusal) => Err(self.shared.refused(refusal)),
+        let mut inner = self.shared.inner.lock();
+        let now = inner.time(now);
+        match inner.engine.try_admit(call.borrow(), now) {
+            Ok(grant) => {
+                self.shared.hand_out(inner);
+                Ok(Permit::new(grant, Duration::ZERO, self.shared.clone()))
+            }
+            Err(refusal) => {
+                self.shared.hand_out(inner);
+                Err(self.shared.refused(refusal))
+            }
         }
     }
 
@@ -211,8 +218,13 @@ impl Shared {
         // With nothing to settle and nobody waiting the time does not matter: the last one will do.
         if actual.is_none() && inner.engine.waiting() == 0 {
             inner.engine.finish(grant, None, Nanos::ZERO);
-            return;
+        } else {
+            self.settle(inner, grant, actual);
         }
+    }
+
+    #[inline(never)]
+    fn settle(&self, mut inner: MutexGuard<'_, Inner>, grant: Grant, actual: Option<&Cost>) {
         let now = inner.time(self.clock.now());
         inner.engine.finish(grant, actual, now);
         self.hand_out(inner);
@@ -277,11 +289,7 @@ impl Shared {
 
     /// Does something with the engine at the present time, and hands out what came of it.
     pub fn act<T>(&self, what: impl FnOnce(&mut Engine, Nanos) -> T) -> T {
-        self.with(self.clock.now(), what)
-    }
-
-    #[inline]
-    fn with<T>(&self, now: Nanos, what: impl FnOnce(&mut Engine, Nanos) -> T) -> T {
+        let now = self.clock.now();
         let mut inner = self.inner.lock();
         let now = inner.time(now);
         let result = what(&mut inner.engine, now);
@@ -291,10 +299,14 @@ impl Shared {
 
     /// Hands out what came of something that was done.
     #[inline]
-    fn hand_out(&self, mut inner: MutexGuard<'_, Inner>) {
-        if inner.engine.waiting() == 0 && !inner.engine.has_verdicts() {
-            return;
+    fn hand_out(&self, inner: MutexGuard<'_, Inner>) {
+        if inner.engine.waiting() > 0 || inner.engine.has_verdicts() {
+            self.hand_out_verdicts(inner);
         }
+    }
+
+    #[inline(never)]
+    fn hand_out_verdicts(&self, mut inner: MutexGuard<'_, Inner>) {
         let mut wakers = Vec::new();
         self.deliver(&mut inner, &mut wakers);
         drop(inner);

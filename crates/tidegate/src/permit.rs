@@ -47,6 +47,7 @@ impl Permit {
 }
 
 impl Drop for Permit {
+    #[inline]
     fn drop(&mut self) {
         if let Some(grant) = self.grant.take() {
             self.gate.finish(grant, None);

@@ -44,14 +44,16 @@ impl InFlight {
         if self.budget { self.held <= free } else { self.held.saturating_add(cost) <= free }
     }
 
-    /// Takes units if they fit.
-    #[inline]
-    pub fn try_take(&mut self, cost: u64, withheld: u64) -> bool {
-        let fits = self.fits(cost, withheld, Nanos::ZERO);
-        if fits {
-            self.take(cost);
+    /// Takes slots if they are free; does nothing with a budget.
+    #[inline(always)]
+    pub(super) fn try_take_quickly(&mut self, cost: u64) -> bool {
+        match self.held.checked_add(cost) {
+            Some(held) if held <= self.bound && !self.budget => {
+                self.held = held;
+                true
+            }
+            _ => false,
         }
-        fits
     }
 
     /// Now, or at no known time.

@@ -15,6 +15,7 @@ mod bucket;
 mod fixed;
 mod in_flight;
 mod sliding;
+mod slots;
 
 pub use bucket::Bucket;
 pub use fixed::{Boundary, FixedWindow};
@@ -27,7 +28,9 @@ use crate::time::Nanos;
 pub const UNBOUNDED: u64 = u64::MAX;
 
 /// One limit's counting state, whatever the algorithm.
+// With a tag of its own: one hidden in a field takes eight instructions more to find, at every limit.
 #[derive(Clone, Debug)]
+#[repr(u8)]
 pub enum Meter {
     /// Token bucket.
     Bucket(Bucket),
@@ -66,22 +69,10 @@ impl Meter {
 
     /// Spends `cost` if it fits, for a call that goes at this very moment and for which nobody waits:
     /// [`Meter::fits`] and [`Meter::take`] in one.
-    #[inline(always)]
     pub fn try_take(&mut self, cost: u64, withheld: u64, now: Nanos) -> bool {
-        // By far the commonest first, and each by a branch of its own: cheaper than a jump table.
-        if let Meter::Sliding(m) = self {
-            return m.try_take(cost, withheld, now);
-        }
-        if let Meter::InFlight(m) = self {
-            return m.try_take(cost, withheld);
-        }
-        self.try_take_other(cost, withheld, now)
-    }
-
-    #[inline(never)]
-    fn try_take_other(&mut self, cost: u64, withheld: u64, now: Nanos) -> bool {
         match self {
             Meter::Bucket(m) => m.try_take(cost, withheld, now),
+            Meter::Sliding(m) => m.try_take(cost, withheld, now),
             other => {
                 let fits = other.fits(cost, withheld, now);
                 if fits {
@@ -89,6 +80,18 @@ impl Meter {
                 }
                 fits
             }
+        }
+    }
+
+    /// What [`Meter::try_take`] does for most calls, and nothing that would be in their way. If it says no, it has
+    /// changed nothing, and the call may fit all the same.
+    #[inline(always)]
+    pub fn try_take_quickly(&mut self, cost: u64, now: Nanos) -> bool {
+        match self {
+            Meter::Bucket(m) => m.try_take_quickly(cost, now),
+            Meter::Sliding(m) => m.try_take_quickly(cost, now),
+            Meter::InFlight(m) => m.try_take_quickly(cost),
+            Meter::Fixed(_) => false,
         }
     }
 

@@ -2,14 +2,13 @@
 //!
 //! Time is cut into slots of W/256. What is taken is remembered by slot and counts until W after the *end*
 //! of its slot: against us by at most W/256, never against the upstream. Only slots in which something was
-//! taken are kept, so a quiet window costs a few bytes and a busy one at most 258 entries.
+//! taken are kept, at most 257 of them, and a window that counts few units has few bytes for each: see `slots`.
 //!
 //! A *pacer* is a small bucket in front: units flow at N/W, `burst` may go at once. A cost above `burst`
 //! goes when the pacer is full and leaves it in debt, so nothing up to N is impossible. The pacer counts a
 //! queued call from the time it was booked for, not from the late timer: what a timer rounds costs no quota.
 
-use std::collections::VecDeque;
-
+use super::slots::Slots;
 use crate::algorithm::{Bucket, UNBOUNDED};
 use crate::rate::Rate;
 use crate::time::{Nanos, whole_nanos};
@@ -18,24 +17,16 @@ use crate::time::{Nanos, whole_nanos};
 #[derive(Clone, Debug)]
 pub struct SlidingWindow {
     units: u64,
-    window: u64,
     used: u64,
+    window: u64,
     /// Units taken in the current slot, and where that slot ends.
     current: u64,
     slot_end: u64,
-    /// When the oldest units that count are forgotten: nothing changes before.
-    next_expiry: u64,
+    /// When the current slot ends or the oldest units that count are forgotten: nothing changes before.
+    turn: u64,
+    /// Units taken in slots before the current one.
     slots: Slots,
     pacer: Option<Box<Bucket>>,
-}
-
-/// Units taken in slots before the current one, oldest first. Most windows count few units in all: those fit
-/// in four bytes an entry, which matters when every one of a million loops has a window of its own.
-#[derive(Clone, Debug)]
-enum Slots {
-    /// The low 16 bits of the slot, and its units. Live slots span far less than 2¹⁶.
-    Small(VecDeque<(u16, u16)>),
-    Large(VecDeque<(u64, u64)>),
 }
 
 const PARTS: u64 = 256;
@@ -44,19 +35,14 @@ impl SlidingWindow {
     /// An untouched window without a pacer.
     #[must_use]
     pub fn new(rate: Rate) -> SlidingWindow {
-        let slots = match rate.units() {
-            // Half the range: a debt may go above N before entries are widened.
-            0..=0x7fff => Slots::Small(VecDeque::new()),
-            _ => Slots::Large(VecDeque::new()),
-        };
         SlidingWindow {
             units: rate.units(),
             window: whole_nanos(rate.window()),
             used: 0,
             current: 0,
             slot_end: 0,
-            next_expiry: u64::MAX,
-            slots,
+            turn: 0,
+            slots: Slots::new(),
             pacer: None,
         }
     }
@@ -82,7 +68,6 @@ impl SlidingWindow {
     }
 
     /// Spends `cost` if it fits, for a call that goes at this very moment.
-    #[inline]
     pub fn try_take(&mut self, cost: u64, withheld: u64, now: Nanos) -> bool {
         self.advance(now);
         // What is left is judged without sums that could overflow: `used` may be above N, `withheld` is not.
@@ -95,13 +80,24 @@ impl SlidingWindow {
         {
             return false;
         }
-        if now.0 >= self.slot_end {
-            self.open_slot(now);
-        }
-        if self.used == 0 {
-            self.next_expiry = self.slot_end.saturating_add(self.window);
-        }
         self.used += cost;
+        self.current += cost;
+        true
+    }
+
+    /// The same in the middle of a slot. If it says no, it has changed nothing, and `cost` may fit all the same.
+    #[inline(always)]
+    pub(super) fn try_take_quickly(&mut self, cost: u64, now: Nanos) -> bool {
+        let used = match self.used.checked_add(cost) {
+            Some(used) if used <= self.units && now.0 < self.turn => used,
+            _ => return false,
+        };
+        if let Some(pacer) = &mut self.pacer
+            && !pacer.try_take_quickly(cost, now)
+        {
+            return false;
+        }
+        self.used = used;
         self.current += cost;
         true
     }
@@ -127,8 +123,7 @@ impl SlidingWindow {
     /// How much may be taken now without moving a booking of `cost` at `at`.
     pub fn spare(&mut self, now: Nanos, cost: u64, withheld: u64, at: Nanos) -> u64 {
         self.advance(now);
-        let lands = if now.0 < self.slot_end { self.slot_end } else { self.end_of(now) };
-        let counted = if at.0 >= lands.saturating_add(self.window) {
+        let counted = if at.0 >= self.slot_end.saturating_add(self.window) {
             UNBOUNDED
         } else {
             self.units.saturating_sub(withheld).saturating_sub(cost).saturating_sub(self.used_at(at))
@@ -144,14 +139,8 @@ impl SlidingWindow {
         if let Some(pacer) = &mut self.pacer {
             pacer.take(cost, stamp);
         }
-        if cost > 0 {
-            if now.0 >= self.slot_end {
-                self.open_slot(now);
-            }
-            self.used = self.used.saturating_add(cost);
-            self.current = self.current.saturating_add(cost);
-            self.next_expiry = self.next_expiry.min(self.slot_end.saturating_add(self.window));
-        }
+        self.used = self.used.saturating_add(cost);
+        self.current = self.current.saturating_add(cost);
     }
 
     /// Gives back what was taken at `taken`, if its slot still counts. The pacer gets back what it can hold.
@@ -162,28 +151,7 @@ impl SlidingWindow {
             self.current -= back;
             back
         } else {
-            let slot = taken.0 / self.grain();
-            let (newest, low) = (self.current_slot(), slot as u16);
-            match &mut self.slots {
-                Slots::Small(ring) => {
-                    // Older slots may have the same low bits.
-                    let live = newest - slot <= PARTS + 2;
-                    let entry = ring.iter_mut().rev().find(|(known, _)| live && *known == low);
-                    entry.map_or(0, |(_, held)| {
-                        let back = units.min(u64::from(*held));
-                        *held -= back as u16;
-                        back
-                    })
-                }
-                Slots::Large(ring) => match ring.binary_search_by_key(&slot, |(slot, _)| *slot) {
-                    Ok(index) => {
-                        let back = units.min(ring[index].1);
-                        ring[index].1 -= back;
-                        back
-                    }
-                    Err(_) => 0,
-                },
-            }
+            self.slots.refund(self.current_slot(), taken.0 / self.grain(), units)
         };
         self.uncount(returned);
         if let Some(pacer) = &mut self.pacer {
@@ -228,9 +196,6 @@ impl SlidingWindow {
     /// Changes N and the burst, keeping W and what is spent.
     pub fn change(&mut self, rate: Rate, burst: Option<u64>, now: Nanos) {
         self.units = rate.units();
-        if self.units > 0x7fff {
-            self.widen();
-        }
         match (&mut self.pacer, burst) {
             (Some(pacer), Some(burst)) => pacer.change(rate, burst, now),
             (pacer, burst) => *pacer = burst.map(|burst| Box::new(Bucket::full(rate, burst, now))),
@@ -250,9 +215,8 @@ impl SlidingWindow {
         self.slot_end.saturating_sub(1) / self.grain()
     }
 
-    /// When what was taken in `slot` counts no longer.
     fn expiry(&self, slot: u64) -> Nanos {
-        Nanos((slot + 1).saturating_mul(self.grain()).saturating_add(self.window))
+        expiry(slot, self.grain(), self.window)
     }
 
     /// The first time at which at most `allowed` units count: when the newest goes that is too much with all
@@ -297,78 +261,44 @@ impl SlidingWindow {
         };
     }
 
-    fn front(&self) -> Option<(u64, u64)> {
-        match &self.slots {
-            Slots::Small(ring) => ring.front().map(|&entry| whole(self.current_slot(), entry)),
-            Slots::Large(ring) => ring.front().copied(),
-        }
-    }
-
     /// What counts, by slot, the current one last.
     fn entries(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
-        let (small, large) = match &self.slots {
-            Slots::Small(ring) => (Some(ring), None),
-            Slots::Large(ring) => (None, Some(ring)),
-        };
         let current = self.current_slot();
-        let widened = small.into_iter().flatten().map(move |&entry| whole(current, entry));
-        let older = widened.chain(large.into_iter().flatten().copied());
-        older.chain((self.current > 0).then_some((current, self.current)))
+        self.slots.iter(current).chain((self.current > 0).then_some((current, self.current)))
     }
 
-    /// Forgets what counts no longer.
+    /// Forgets what counts no longer, and sees to it that the current slot is that of `now`.
     #[inline]
     fn advance(&mut self, now: Nanos) {
-        if now.0 >= self.next_expiry {
-            self.forget(now);
+        if now.0 >= self.turn {
+            self.turn(now);
         }
     }
 
     #[cold]
-    fn forget(&mut self, now: Nanos) {
-        while let Some((_, units)) = self.front().filter(|(slot, _)| self.expiry(*slot) <= now) {
-            match &mut self.slots {
-                Slots::Small(ring) => drop(ring.pop_front()),
-                Slots::Large(ring) => drop(ring.pop_front()),
+    fn turn(&mut self, now: Nanos) {
+        let (grain, window) = (self.grain(), self.window);
+        let expired = |slot| expiry(slot, grain, window) <= now;
+        let mut gone = self.slots.forget(self.current_slot(), expired);
+        // A slot that ends with the clock's range never ends.
+        if now.0 >= self.slot_end && self.slot_end < u64::MAX {
+            let (slot, units) = (self.current_slot(), std::mem::take(&mut self.current));
+            if expired(slot) {
+                gone = gone.saturating_add(units);
+            } else if units > 0 {
+                self.slots.push(slot, units);
             }
-            self.uncount(units);
+            self.slot_end = self.end_of(now);
         }
-        if self.slot_end.saturating_add(self.window) <= now.0 {
-            let units = std::mem::take(&mut self.current);
-            self.uncount(units);
-        }
-        let oldest = self.entries().next();
-        self.next_expiry = oldest.map_or(u64::MAX, |(slot, _)| self.expiry(slot).0);
-    }
-
-    /// Closes the current slot and opens the one that `now` lies in.
-    #[cold]
-    fn open_slot(&mut self, now: Nanos) {
-        let (slot, units) = (self.current_slot(), self.current);
-        if units > 0 {
-            if u16::try_from(units).is_err() {
-                self.widen();
-            }
-            match &mut self.slots {
-                Slots::Small(ring) => ring.push_back((slot as u16, units as u16)),
-                Slots::Large(ring) => ring.push_back((slot, units)),
-            }
-        }
-        self.current = 0;
-        self.slot_end = self.end_of(now);
-    }
-
-    fn widen(&mut self) {
-        if let Slots::Small(ring) = &self.slots {
-            let current = self.current_slot();
-            self.slots = Slots::Large(ring.iter().map(|&entry| whole(current, entry)).collect());
-        }
+        self.uncount(gone);
+        let oldest = self.slots.first(self.current_slot());
+        self.turn = oldest.map_or(u64::MAX, |slot| self.expiry(slot).0).min(self.slot_end);
     }
 }
 
-/// A small entry with its slot's upper bits: it is at most a few hundred slots older than the current one.
-fn whole(current: u64, (low, units): (u16, u16)) -> (u64, u64) {
-    (current.saturating_sub(u64::from((current as u16).wrapping_sub(low))), u64::from(units))
+/// When what was taken in `slot` counts no longer.
+fn expiry(slot: u64, grain: u64, window: u64) -> Nanos {
+    Nanos((slot + 1).saturating_mul(grain).saturating_add(window))
 }
 
 /// A full pacer lets any cost pass; else only what it holds.

@@ -4,22 +4,14 @@ use std::time::Duration;
 
 use super::judge::{Obstacle, Role};
 use super::lane::{Use, Waiter};
-use super::{Admission, Engine, Grant, SLOT, Ticket, Units, Verdict};
+use super::pass::Arrival;
+use super::{Admission, Engine, Grant, Ticket, Units, Verdict};
 use crate::algorithm::UNBOUNDED;
 use crate::call::Call;
-use crate::limit::{Limit, Spec};
 use crate::priority::Priority;
 use crate::refusal::{Reason, Refusal};
 use crate::time::Nanos;
 use crate::tree::NIL;
-
-/// A call on its way in: where it goes, for whom, and what it takes.
-struct Arrival {
-    skeleton: u32,
-    loop_: u32,
-    class: Priority,
-    units: Units,
-}
 
 impl Engine {
     /// Lets the call go now or refuses it; it never waits.
@@ -29,10 +21,17 @@ impl Engine {
     #[inline]
     pub fn try_admit(&mut self, call: &Call, now: Nanos) -> Result<Grant, Refusal> {
         let now = self.clock(now);
-        let mut arrival = self.arrive(call, now)?;
-        if let Some(grant) = self.pass(&arrival, now) {
-            return Ok(grant);
+        let skeleton = self.route_for(call, now)?;
+        let arrival = self.arrive(skeleton, call, now);
+        match self.pass(&arrival, now) {
+            Some(grant) => Ok(grant),
+            None => self.try_admit_by_rank(arrival, call, now),
         }
+    }
+
+    /// The way of a call that finds a limit without room, or somebody waiting.
+    #[inline(never)]
+    fn try_admit_by_rank(&mut self, mut arrival: Arrival, call: &Call, now: Nanos) -> Result<Grant, Refusal> {
         self.fit_or_refuse(&mut arrival, call, now)?;
         if let Some(grant) = self.observe(&arrival, now) {
             return Ok(grant);
@@ -71,7 +70,8 @@ impl Engine {
     /// If it could never fit, if it would have to wait longer than `timeout`, or if too many wait already.
     pub fn enqueue(&mut self, call: &Call, timeout: Duration, now: Nanos) -> Result<Admission, Refusal> {
         let now = self.clock(now);
-        let mut arrival = self.arrive(call, now)?;
+        let skeleton = self.route_for(call, now)?;
+        let mut arrival = self.arrive(skeleton, call, now);
         if let Some(grant) = self.pass(&arrival, now) {
             return Ok(Admission::Granted(grant));
         }
@@ -142,71 +142,6 @@ impl Engine {
     #[must_use]
     pub fn timeout_of(&self, service: &str) -> Option<Duration> {
         self.services[*self.service_index.get(service)? as usize].timeout
-    }
-
-    #[inline(always)]
-    fn arrive(&mut self, call: &Call, now: Nanos) -> Result<Arrival, Refusal> {
-        let skeleton = self.resolve(call, now)?;
-        let units = self.units_of(skeleton, call)?;
-        let loop_ = self.loop_for(call.loop_id.as_ref(), now);
-        let class = call.priority.unwrap_or(self.skeletons[skeleton as usize].priority);
-        Ok(Arrival { skeleton, loop_, class, units })
-    }
-
-    /// The way of most calls: nobody waits at any of its limits, and it fits them all. It takes from one
-    /// after the other; where one does not open, what was taken is put back.
-    #[inline(always)]
-    fn pass(&mut self, arrival: &Arrival, now: Nanos) -> Option<Grant> {
-        let Arrival { skeleton, loop_, class, ref units } = *arrival;
-        let own = if loop_ == NIL { NIL } else { self.loops[loop_ as usize].first };
-        let Engine { skeletons, limits, specs, services, .. } = self;
-        let held = &skeletons[skeleton as usize];
-        let mut taken = 0;
-        for &(limit, slot) in &held.uses {
-            if !take_if_open(&mut limits[limit as usize], specs, class, units[(slot & SLOT) as usize], now) {
-                break;
-            }
-            taken += 1;
-        }
-        let mut open = taken == held.uses.len();
-        let mut at = own;
-        for &slot in &held.loop_slots {
-            if !open || at == NIL {
-                break;
-            }
-            let limit = &mut limits[at as usize];
-            open = take_if_open(limit, specs, class, units[(slot & SLOT) as usize], now);
-            if open {
-                taken += 1;
-                at = limit.sibling;
-            }
-        }
-        if !open {
-            self.put_back(arrival, taken, now);
-            return None;
-        }
-        services[held.service as usize].counts.granted += 1;
-        if !self.lent_limits.is_empty() {
-            self.spend_lent_on_route(skeleton, loop_, units, now);
-        }
-        Some(self.grant(skeleton, loop_, class, units, now))
-    }
-
-    /// Undoes the first `taken` limits of a route.
-    #[cold]
-    fn put_back(&mut self, arrival: &Arrival, taken: usize, now: Nanos) {
-        let route = self.route_of(arrival.skeleton, arrival.loop_);
-        for &(limit, slot) in &route[..taken] {
-            self.limits[limit as usize].meter.put_back(arrival.units[slot as usize], now);
-        }
-    }
-
-    fn spend_lent_on_route(&mut self, skeleton: u32, loop_: u32, units: &Units, now: Nanos) {
-        for (limit, slot) in self.route_of(skeleton, loop_) {
-            if self.limits[limit as usize].lent.is_some() {
-                self.spend_lent(limit, units[slot as usize], now);
-            }
-        }
     }
 
     /// Spends for a call that goes at once although somebody waits.
@@ -392,22 +327,4 @@ impl Engine {
             None => Ok(()),
         }
     }
-}
-
-/// Takes `cost` from a limit at which nobody waits, if it fits.
-#[inline(always)]
-fn take_if_open(limit: &mut Limit, specs: &[Spec], class: Priority, cost: u64, now: Nanos) -> bool {
-    // A cost of nothing passes a limit on a rate whatever its state; a budget still has to be open.
-    if limit.plain && cost > 0 {
-        return limit.meter.try_take(cost, 0, now);
-    }
-    take_if_really_open(limit, specs, class, cost, now)
-}
-
-#[inline(never)]
-fn take_if_really_open(limit: &mut Limit, specs: &[Spec], class: Priority, cost: u64, now: Nanos) -> bool {
-    let lent = limit.lent.as_ref().is_none_or(|lent| lent.room(now) >= cost);
-    let nothing = cost == 0 && !limit.meter.is_in_flight();
-    let withheld = specs[limit.spec as usize].withheld[class as usize];
-    limit.contention.is_none() && lent && (nothing || limit.meter.try_take(cost, withheld, now))
 }

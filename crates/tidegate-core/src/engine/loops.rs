@@ -183,11 +183,11 @@ impl Engine {
     }
 }
 
-/// Doubling would leave up to half of a million loops' memory unused. An eighth at a time is still little to
+/// Doubling would leave up to half of a million loops' memory unused. A sixteenth at a time is still little to
 /// move for each that is added, and an allocator that can grow large pieces in place moves nothing at all.
 fn push_lean<T>(items: &mut Vec<T>, item: T) {
     if items.len() == items.capacity() && items.len() >= 1024 {
-        items.reserve_exact(items.len() / 8);
+        items.reserve_exact(items.len() / 16);
     }
     items.push(item);
 }

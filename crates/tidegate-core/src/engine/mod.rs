@@ -6,7 +6,7 @@
 //! out what [`Engine::verdicts`] holds. `now` must not go backwards; if it does, the latest time counts.
 //!
 //! The parts, in the order of a call's way:
-//! `route` (which limits apply) → `admit` (fits now? go) → `lane` (else wait) → `order` (rank) →
+//! `route` (which limits apply) → `pass` (fits now? go) → `admit`, `lane` (else wait) → `order` (rank) →
 //! `judge` (what holds it) → `pump` (letting go) → `settle` (what it really cost).
 
 mod admit;
@@ -15,9 +15,11 @@ pub(crate) mod contention;
 mod explain;
 mod judge;
 mod lane;
+mod layout;
 mod lend;
 mod loops;
 mod order;
+mod pass;
 mod predict;
 mod pump;
 mod reseat;
@@ -292,10 +294,15 @@ impl Engine {
         self.now
     }
 
-    #[inline]
     fn grant(&mut self, skeleton: u32, loop_: u32, class: Priority, units: &Units, at: Nanos) -> Grant {
         self.skeletons[skeleton as usize].in_flight += 1;
         self.pin_loop(loop_);
+        self.record(skeleton, loop_, class, units, at)
+    }
+
+    /// Remembers what a call in flight took.
+    #[inline]
+    fn record(&mut self, skeleton: u32, loop_: u32, class: Priority, units: &Units, at: Nanos) -> Grant {
         let call = InFlightCall { skeleton, loop_, epoch: self.epoch, class, units: *units, at };
         let index = match self.free_in_flight.pop() {
             Some(index) => {

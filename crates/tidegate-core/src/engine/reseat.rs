@@ -114,7 +114,7 @@ impl Engine {
 
     /// A waiting call's units by dimension, as its old route laid them out.
     fn relayout(&self, skeleton: u32, waiter: &Waiter) -> Vec<(Dimension, u64)> {
-        let held = &self.skeletons[skeleton as usize];
+        let held = &self.skeletons[skeleton as usize].layout;
         (0..SLOT)
             .filter_map(|slot| Some((held.dimension(slot)?.clone(), waiter.units[slot as usize])))
             .collect()
@@ -123,7 +123,7 @@ impl Engine {
     /// Units by dimension in the layout of a route. A dimension that the old route did not count is not
     /// known any more, and counts as one request or as nothing.
     fn layout(&self, skeleton: u32, units: &[(Dimension, u64)]) -> super::Units {
-        let held = &self.skeletons[skeleton as usize];
+        let held = &self.skeletons[skeleton as usize].layout;
         let mut laid = super::Units::default();
         for slot in 0..SLOT {
             if let Some(dimension) = held.dimension(slot) {

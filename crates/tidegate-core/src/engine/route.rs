@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::lane::{Roster, Use};
-use super::{Engine, SLOT, Units};
-use crate::call::{Call, Shape, known_index};
+use super::layout::Layout;
+use super::{Engine, SLOT};
+use crate::call::{Call, Cost, Shape};
 use crate::config::{Mode, SettleRule};
 use crate::dimension::Dimension;
 use crate::limit::Limit;
@@ -88,12 +89,7 @@ pub(crate) struct Skeleton {
     pub uses: Vec<Use>,
     /// Which units each limit of a loop counts, in the order of the config.
     pub loop_slots: Vec<u8>,
-    /// The dimensions in a call's units, by place. A dimension that the config counts keeps its place, so
-    /// older grants stay readable; the place of one that it no longer counts may become another's. Grants
-    /// from before have nothing at the limits of that one, since these are younger.
-    dims: Vec<Dimension>,
-    /// Where each of them stands among the known ones, if it is one.
-    known: Vec<Option<u8>>,
+    pub layout: Layout,
     /// The limits that count what is in flight.
     pub slots: Vec<Use>,
     pub priority: Priority,
@@ -105,41 +101,17 @@ pub(crate) struct Skeleton {
     pub lanes: u32,
 }
 
-impl Skeleton {
-    /// The dimension at a place of the units.
-    pub fn dimension(&self, slot: u8) -> Option<&Dimension> {
-        self.dims.get(slot as usize)
-    }
-
-    /// Gives each of the dimensions in use its place. The engine has checked that there is room for them.
-    fn lay_out(&mut self, used: &[Dimension]) {
-        for dimension in used {
-            if self.dims.contains(dimension) {
-                continue;
-            }
-            let unused = self.dims.iter().position(|known| !used.contains(known));
-            match unused.filter(|_| self.dims.len() >= SLOT as usize) {
-                Some(place) => self.dims[place] = dimension.clone(),
-                None => self.dims.push(dimension.clone()),
-            }
-        }
-        let index = |dimension| known_index(dimension).map(|index| index as u8);
-        self.known = self.dims.iter().map(index).collect();
-    }
-
-    fn slot(&self, dimension: &Dimension) -> u8 {
-        self.dims.iter().position(|known| known == dimension).map_or(SLOT, |place| place as u8)
-    }
-}
-
 impl Engine {
-    /// The skeleton of a call's route.
+    /// The skeleton of a call's route, if it was found before under this config.
     #[inline]
-    pub(super) fn resolve(&mut self, call: &Call, now: Nanos) -> Result<u32, Refusal> {
+    pub(super) fn known_route(&self, call: &Call) -> Option<u32> {
         let cached = call.route.load(Ordering::Relaxed);
-        if (cached >> 32) as u32 == self.tag {
-            return Ok(cached as u32);
-        }
+        ((cached >> 32) as u32 == self.tag).then_some(cached as u32)
+    }
+
+    /// The skeleton of a call's route.
+    #[inline(never)]
+    pub(super) fn find_route(&mut self, call: &Call, now: Nanos) -> Result<u32, Refusal> {
         let skeleton = self.resolve_shape(&call.shape, now)?;
         call.route.store(u64::from(self.tag) << 32 | u64::from(skeleton), Ordering::Relaxed);
         Ok(skeleton)
@@ -188,8 +160,7 @@ impl Engine {
             service: key.service,
             uses: Vec::new(),
             loop_slots: Vec::new(),
-            dims: Vec::new(),
-            known: Vec::new(),
+            layout: Layout::default(),
             slots: Vec::new(),
             priority: Priority::Normal,
             inverse: 1 << 32,
@@ -277,7 +248,7 @@ impl Engine {
         let counted = specs.iter().chain(&self.loop_specs);
         let used: Vec<Dimension> =
             counted.filter_map(|spec| self.specs[*spec as usize].definition.dimension()).collect();
-        self.skeletons[index as usize].lay_out(&used);
+        self.skeletons[index as usize].layout.lay_out(&used);
         let mut uses = Vec::with_capacity(specs.len());
         for spec in specs {
             let limit = self.instance(spec, key.key.as_deref(), now);
@@ -298,7 +269,7 @@ impl Engine {
 
     fn slot_of(&self, skeleton: u32, spec: u32) -> u8 {
         let dimension = self.specs[spec as usize].definition.dimension();
-        dimension.map_or(SLOT, |dimension| self.skeletons[skeleton as usize].slot(&dimension))
+        dimension.map_or(SLOT, |dimension| self.skeletons[skeleton as usize].layout.slot(&dimension))
     }
 
     /// The limit that a definition stands for: the one that all share, or the one of this API key.
@@ -338,26 +309,15 @@ impl Engine {
         route
     }
 
-    /// A call's cost in the layout of its route.
-    #[inline]
-    pub(super) fn units_of(&self, skeleton: u32, call: &Call) -> Result<Units, Refusal> {
-        if call.cost.bad().is_some() {
+    /// Refuses what is no cost, or a cost in a dimension that nobody has heard of.
+    #[inline(never)]
+    pub(super) fn check_cost(&self, cost: &Cost) -> Result<(), Refusal> {
+        if cost.bad().is_some() {
             return Err(Refusal::bare(Reason::InvalidCost));
         }
-        for (name, _) in call.cost.custom() {
-            if !self.customs.contains(name) {
-                return Err(Refusal::bare(Reason::UnknownDimension(name.clone())));
-            }
+        match cost.custom().iter().find(|(name, _)| !self.customs.contains(name)) {
+            Some((name, _)) => Err(Refusal::bare(Reason::UnknownDimension(name.clone()))),
+            None => Ok(()),
         }
-        let mut units = Units::default();
-        let held = &self.skeletons[skeleton as usize];
-        for (slot, known) in held.known.iter().enumerate() {
-            units[slot] = match known {
-                Some(index) => call.cost.known_units(*index as usize),
-                None => call.cost.units(&held.dims[slot]),
-            };
-        }
-        units[SLOT as usize] = 1;
-        Ok(units)
     }
 }

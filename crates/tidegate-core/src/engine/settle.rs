@@ -12,13 +12,17 @@ impl Engine {
     pub fn finish(&mut self, grant: Grant, actual: Option<&Cost>, now: Nanos) {
         let now = self.clock(now);
         self.free_in_flight.push(grant.index);
-        if actual.is_none() && self.waiting == 0 && self.free_slots(&grant) {
-            return;
+        if actual.is_some() || self.waiting > 0 || !self.free_slots(&grant) {
+            self.settle(grant, actual, now);
         }
+    }
+
+    #[inline(never)]
+    fn settle(&mut self, grant: Grant, actual: Option<&Cost>, now: Nanos) {
         let grant = self.in_flight[grant.index as usize].clone();
         let keep = self.skeletons[grant.skeleton as usize].keep;
         self.end(&grant, now, |engine, limit, slot, reserved| {
-            let dimension = engine.skeletons[grant.skeleton as usize].dimension(slot);
+            let dimension = engine.skeletons[grant.skeleton as usize].layout.dimension(slot);
             let stated = dimension.zip(actual).filter(|(dimension, actual)| actual.states(dimension));
             let Some(cost) = stated.map(|(dimension, actual)| actual.units(dimension)) else { return false };
             let meter = &mut engine.limits[limit as usize].meter;

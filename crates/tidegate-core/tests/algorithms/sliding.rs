@@ -156,29 +156,6 @@ proptest! {
             prop_assert_eq!(told, Nanos(now), "unit {}", count);
         }
     }
-
-    /// What few units need four bytes for, many need sixteen: both count the same.
-    #[test]
-    fn small_and_large_counts_are_one(
-        length in any_window(),
-        start in any_start(),
-        steps in prop::collection::vec((0_u64..400, 1_u64..40), 1..80),
-    ) {
-        let mut small = window(0x7fff, length);
-        let mut large = window(0x8000, length);
-        let mut now = start;
-        for (grains, cost) in steps {
-            now = now.saturating_add(grains * length.div_ceil(256) / 40).min(u64::MAX - 1);
-            small.take(cost, Nanos(now), Nanos(now));
-            large.take(cost, Nanos(now), Nanos(now));
-            if cost % 3 == 0 {
-                small.refund(cost / 3, Nanos(now), Nanos(now));
-                large.refund(cost / 3, Nanos(now), Nanos(now));
-            }
-            prop_assert_eq!(small.used(Nanos(now)), large.used(Nanos(now)));
-            prop_assert_eq!(small.earliest(0x7fff, 0), large.earliest(0x8000, 0));
-        }
-    }
 }
 
 /// L2.
@@ -252,16 +229,35 @@ fn a_refund_of_what_counts_no_longer_frees_nothing_else() {
     assert_eq!(window.room(0, later), 10, "a second refund minted units");
 }
 
-/// The slot's number is kept in sixteen bits: 65536 slots later it is the same again.
+/// The slot's number is kept in eight bits: 256 slots later it is the same again.
 #[test]
 fn a_refund_does_not_land_in_a_slot_of_the_same_name() {
     let grain = 3_907;
+    for slots in [256, 512, 65_536] {
+        let mut window = window(10, 1_000_000);
+        window.take(4, Nanos(0), Nanos(0));
+        let again = Nanos(slots * grain);
+        window.take(5, again, again);
+        let later = Nanos((slots + 1) * grain);
+        window.take(1, later, later);
+        window.refund(4, Nanos(0), later);
+        assert_eq!(window.used(later), 6, "{slots} slots later");
+        window.refund(5, again, later);
+        assert_eq!(window.used(later), 1, "{slots} slots later");
+    }
+}
+
+#[test]
+fn the_oldest_slot_that_counts_is_not_taken_for_the_newest() {
+    let grain = 3_907;
     let mut window = window(10, 1_000_000);
     window.take(4, Nanos(0), Nanos(0));
-    let later = Nanos(65_536 * grain);
-    window.take(4, later, later);
-    window.refund(4, Nanos(0), later);
-    assert_eq!(window.used(later), 4);
+    let later = Nanos(256 * grain);
+    window.take(3, later, later);
+    assert_eq!((window.used(later), window.earliest(4, 0)), (7, Nanos(1_000_000 + grain)));
+    window.refund(3, Nanos(0), later);
+    assert_eq!((window.used(later), window.earliest(7, 0)), (4, Nanos(1_000_000 + grain)));
+    assert_eq!(window.used(Nanos(1_000_000 + grain)), 3);
 }
 
 #[test]

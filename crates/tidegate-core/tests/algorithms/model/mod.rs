@@ -56,6 +56,7 @@ pub fn follow<M: Model>(mut meter: Meter, mut model: M, window: u64, start: u64,
             Op::Wait(wait) => now = wait.after(now, window, refused_until),
             Op::Take(cost, withheld) => {
                 let (cost, withheld) = (cost.of(capacity), withheld.of(capacity));
+                the_quick_way_leads_to_the_same(&meter, cost, now);
                 let fits = meter.fits(cost, withheld, Nanos(now));
                 assert_eq!(fits, model.fits(cost, withheld, now), "{cost} with {withheld} withheld at {now}");
                 if fits {
@@ -93,4 +94,13 @@ pub fn follow<M: Model>(mut meter: Meter, mut model: M, window: u64, start: u64,
         model.check(&mut meter, now);
     }
     model
+}
+
+/// Whoever is let go quickly would have been let go in full, and leaves the same behind; else nothing happened.
+fn the_quick_way_leads_to_the_same(meter: &Meter, cost: u64, now: u64) {
+    let (mut quick, mut full) = (meter.clone(), meter.clone());
+    if quick.try_take_quickly(cost, Nanos(now)) {
+        assert!(full.try_take(cost, 0, Nanos(now)), "only the quick way lets {cost} go at {now}");
+    }
+    assert_eq!(format!("{quick:?}"), format!("{full:?}"), "{cost} at {now}");
 }
