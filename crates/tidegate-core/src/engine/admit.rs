@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::judge::{Obstacle, Role};
-use super::lane::{Use, Waiter};
+use super::lane::{Like, Use};
+use super::roster::Roster;
 use super::{Admission, Engine, Grant, SLOT, Ticket, Units, Verdict};
 use crate::algorithm::UNBOUNDED;
 use crate::call::Call;
@@ -47,8 +48,7 @@ impl Engine {
                 _ => Some(Obstacle::at(self.lanes[lane as usize].bound, Nanos::NEVER)),
             },
             None => {
-                let waiter = self.seat(&arrival, call, Nanos::NEVER, now);
-                let lane = self.waiters[waiter as usize].lane;
+                let (waiter, lane) = self.seat(&arrival, call, Nanos::NEVER, now);
                 let obstacle = self.obstacle(lane, &arrival.units, Role::Other, now);
                 self.pull_waiter(waiter);
                 obstacle
@@ -85,8 +85,7 @@ impl Engine {
         self.advance(now);
         let deadline = now.after(timeout);
         let known = self.lane_index.get(&(arrival.skeleton, arrival.loop_, arrival.class)).copied();
-        let waiter = self.seat(&arrival, call, deadline, now);
-        let lane = self.waiters[waiter as usize].lane;
+        let (waiter, lane) = self.seat(&arrival, call, deadline, now);
         let held = match known {
             Some(_) => Obstacle::at(self.lanes[lane as usize].bound, Nanos::NEVER),
             None => match self.obstacle(lane, &arrival.units, Role::Other, now) {
@@ -218,7 +217,7 @@ impl Engine {
             // Else a stream of urgent calls that fit as they come would starve an old one for ever.
             self.earn_credit(limit, skeleton, units[slot as usize]);
             let units = i128::from(units[slot as usize]);
-            self.charge_flow(limit, (loop_, skeleton, class as u8), units, false);
+            self.charge_flow(limit, (loop_, skeleton, class as u8), units, false, NIL);
         }
         self.mark_route(&route);
         self.pump(now);
@@ -279,49 +278,26 @@ impl Engine {
         None
     }
 
-    /// Gives a call a place at the end of its lane.
-    fn seat(&mut self, arrival: &Arrival, call: &Call, deadline: Nanos, now: Nanos) -> u32 {
+    /// Gives a call a place at the end of its lane: the call, and the lane.
+    fn seat(&mut self, arrival: &Arrival, call: &Call, deadline: Nanos, now: Nanos) -> (u32, u32) {
         let lane = self.lane_for(arrival.skeleton, arrival.loop_, arrival.class);
-        self.seq += 1;
         for &(limit, slot) in self.lanes[lane as usize].route.iter() {
             if !self.limits[limit as usize].meter.is_in_flight() {
                 self.largest = self.largest.max(arrival.units[slot as usize]);
             }
         }
-        let mut waiter = Waiter {
-            generation: 0,
-            lane,
-            seq: self.seq,
-            units: arrival.units,
-            enqueued: now,
-            deadline,
-            estimated: call.estimated,
-            shape: call.shape.clone(),
-        };
-        let index = match self.free_waiters.pop() {
-            Some(index) => {
-                waiter.generation = self.waiters[index as usize].generation;
-                self.waiters[index as usize] = waiter;
-                index
-            }
-            None => {
-                self.waiters.push(waiter);
-                (self.waiters.len() - 1) as u32
-            }
-        };
-        if !deadline.is_never() {
-            self.deadlines.insert((deadline, index));
-        }
-        self.push_waiter(index);
-        index
+        let waiter = self.new_waiter(now);
+        let like = Like { units: arrival.units, estimated: call.estimated, shape: call.shape.clone() };
+        self.push_waiter(waiter, lane, like, deadline);
+        (waiter, lane)
     }
 
     /// Refuses a waiting call.
     pub(super) fn refuse_waiting(&mut self, waiter: u32, reason: Reason, now: Nanos) {
-        let held = &self.waiters[waiter as usize];
-        let ticket = Ticket { index: waiter, generation: held.generation };
-        let lane = &self.lanes[held.lane as usize];
-        let (bound, class, units) = (lane.bound, lane.class, held.units);
+        let ticket = Ticket { index: waiter, generation: self.waiters[waiter as usize].generation };
+        let run = self.run_of(waiter);
+        let lane = &self.lanes[run.lane as usize];
+        let (bound, class, units) = (lane.bound, lane.class, run.like.units);
         let arrival = Arrival { skeleton: lane.skeleton, loop_: lane.loop_, class, units };
         let until = match bound {
             NIL => Nanos::NEVER,
@@ -366,19 +342,16 @@ impl Engine {
 
     /// Makes room in a full queue: the lowest rank goes, which may be the call that just came.
     fn shed_for(&mut self, ticket: Ticket, now: Nanos) -> Result<(), Refusal> {
-        let lane = self.waiters[ticket.index as usize].lane;
+        let lane = self.run_of(ticket.index).lane;
         let skeleton = self.lanes[lane as usize].skeleton;
-        let service = &self.services[self.skeletons[skeleton as usize].service as usize];
+        let service = &mut self.services[self.skeletons[skeleton as usize].service as usize];
         if service.waiting() <= service.max_waiting {
             return Ok(());
         }
         // The lowest priority; in it the loop with the most waiting for its weight; of that one the latest.
-        let victim = service.rosters.iter().find_map(|roster| {
-            let (_, loop_) = roster.largest()?;
-            let lanes = roster.lanes_of(loop_).iter();
-            lanes.filter_map(|lane| self.calls.last(self.lanes[*lane as usize].calls)).max()
-        });
-        let Some((_, victim)) = victim else { return Ok(()) };
+        let Some(lanes) = service.rosters.iter_mut().find_map(Roster::largest) else { return Ok(()) };
+        let last = lanes.iter().map(|lane| self.lanes[*lane as usize].tail).filter(|last| *last != NIL);
+        let Some(victim) = last.max_by_key(|last| self.waiters[*last as usize].seq) else { return Ok(()) };
         self.refuse_waiting(victim, Reason::QueueFull, now);
         self.pump(now);
         if victim != ticket.index {

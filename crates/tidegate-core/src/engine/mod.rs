@@ -12,6 +12,7 @@
 mod admit;
 mod change;
 pub(crate) mod contention;
+mod deadlines;
 mod judge;
 mod lane;
 mod lend;
@@ -20,11 +21,13 @@ mod order;
 mod predict;
 mod pump;
 mod reseat;
+mod roster;
 mod route;
 mod settle;
 mod status;
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -37,7 +40,8 @@ pub use predict::Place;
 pub use status::{LimitStatus, ServiceCounts};
 
 use self::contention::LaneKey;
-use self::lane::{Lane, Waiter};
+use self::deadlines::Deadlines;
+use self::lane::{Lane, Run, Waiter};
 use self::loops::LoopRecord;
 use self::route::{LoopType, Service, Skeleton, SkeletonKey};
 use crate::call::Shape;
@@ -158,16 +162,19 @@ pub struct Engine {
     free_in_flight: Vec<u32>,
     waiters: Vec<Waiter>,
     free_waiters: Vec<u32>,
+    runs: Vec<Run>,
+    free_runs: Vec<u32>,
     waiting: usize,
     seq: u64,
     /// The largest cost that ever waited.
     largest: u64,
     order: Arena<LaneKey, u64>,
-    calls: Arena<(u64, u32), Units>,
+    run_order: Arena<(u64, u32), Units>,
 
     timers: BTreeSet<(Nanos, u32)>,
-    deadlines: BTreeSet<(Nanos, u32)>,
-    dirty: BTreeSet<u32>,
+    deadlines: Deadlines,
+    /// Limits to look at, some of them more than once.
+    dirty: BinaryHeap<Reverse<u32>>,
     verdicts: Vec<(Ticket, Verdict)>,
     loan_requests: Vec<LoanRequest>,
     lent_limits: BTreeSet<u32>,
@@ -212,14 +219,16 @@ impl Engine {
             free_in_flight: Vec::new(),
             waiters: Vec::new(),
             free_waiters: Vec::new(),
+            runs: Vec::new(),
+            free_runs: Vec::new(),
             waiting: 0,
             seq: 0,
             largest: 1,
             order: Arena::default(),
-            calls: Arena::default(),
+            run_order: Arena::default(),
             timers: BTreeSet::new(),
-            deadlines: BTreeSet::new(),
-            dirty: BTreeSet::new(),
+            deadlines: Deadlines::default(),
+            dirty: BinaryHeap::new(),
             verdicts: Vec::new(),
             loan_requests: Vec::new(),
             lent_limits: BTreeSet::new(),
@@ -235,7 +244,7 @@ impl Engine {
         if self.timers.first().is_some_and(|(wake, _)| *wake <= now) || !self.dirty.is_empty() {
             self.pump(now);
         }
-        while let Some(&(deadline, waiter)) = self.deadlines.first() {
+        while let Some((deadline, waiter)) = self.deadlines.first() {
             if deadline > now {
                 break;
             }
@@ -248,7 +257,7 @@ impl Engine {
     #[must_use]
     pub fn next_wake(&self) -> Option<Nanos> {
         let timer = self.timers.first().map(|(wake, _)| *wake);
-        let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
+        let deadline = self.deadlines.first().map(|(deadline, _)| deadline);
         match (timer, deadline) {
             (Some(timer), Some(deadline)) => Some(timer.min(deadline)),
             (timer, deadline) => timer.or(deadline),

@@ -8,7 +8,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::lane::{Roster, Use};
+use super::lane::Use;
+use super::roster::Roster;
 use super::{Engine, SLOT, Units};
 use crate::call::{Call, Shape, known_index};
 use crate::config::{Mode, SettleRule};
