@@ -398,6 +398,19 @@ fn the_most_specific_pattern_applies_and_all_that_matches_shares_it() {
 }
 
 #[test]
+fn a_call_that_is_changed_after_it_went_takes_another_route() {
+    let mut world =
+        World::new("[services.api]\n[services.api.models.m]\nrequests = { limit = \"1/h\", burst = 1 }\n");
+    let call = Call::to("api");
+    world.try_call(&call).expect("no limit");
+    world.try_call(&call.clone()).expect("no limit");
+    let call = call.model("m");
+    world.try_call(&call).expect("fits");
+    world.try_call(&call.clone()).expect_err("one an hour");
+    world.try_call(&call.model("other")).expect("no limit");
+}
+
+#[test]
 fn each_key_has_its_own_instance_where_the_config_says_so() {
     let mut world = World::new("[services.api]\nper_key = true\nrequests = { limit = \"1/h\", burst = 1 }\n");
     world.try_call(&Call::to("api").key("a")).expect("fits");

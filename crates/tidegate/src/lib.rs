@@ -17,6 +17,7 @@ pub mod gate;
 pub mod limiter;
 pub mod permit;
 pub mod refused;
+mod seats;
 mod timer;
 pub mod window;
 

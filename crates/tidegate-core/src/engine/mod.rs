@@ -104,6 +104,15 @@ pub struct Ticket {
     generation: u32,
 }
 
+impl Ticket {
+    /// Its place in a table of waiting calls: no other that waits at the same time has the same, and they are as
+    /// small as can be.
+    #[must_use]
+    pub fn place(self) -> usize {
+        self.index as usize
+    }
+}
+
 /// What became of a call that waited.
 #[derive(Debug)]
 pub enum Verdict {
