@@ -31,6 +31,47 @@ impl<const N: usize> Summary for [u64; N] {
     }
 }
 
+impl Summary for () {
+    fn join(self, (): ()) {}
+}
+
+/// A sorted set that takes and gives back no memory as its keys come and go.
+#[derive(Clone, Debug)]
+pub struct Sorted<K> {
+    nodes: Arena<K, ()>,
+    root: u32,
+}
+
+impl<K: Ord + Copy> Default for Sorted<K> {
+    fn default() -> Self {
+        Sorted { nodes: Arena::default(), root: NIL }
+    }
+}
+
+impl<K: Ord + Copy> Sorted<K> {
+    /// Puts in a key that is not there.
+    pub fn insert(&mut self, key: K) {
+        self.nodes.insert(&mut self.root, key, ());
+    }
+
+    /// Takes a key out.
+    pub fn remove(&mut self, key: K) {
+        self.nodes.remove(&mut self.root, key);
+    }
+
+    /// The first key.
+    #[must_use]
+    pub fn first(&self) -> Option<K> {
+        self.nodes.first(self.root)
+    }
+
+    /// The first key after another, or of all.
+    #[must_use]
+    pub fn after(&self, key: Option<K>) -> Option<K> {
+        self.nodes.find(self.root, key, &mut |()| true)
+    }
+}
+
 /// The nodes of any number of trees.
 #[derive(Clone, Debug)]
 pub struct Arena<K, S> {

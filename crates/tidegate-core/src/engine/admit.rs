@@ -1,11 +1,12 @@
 //! Admission: a new call passes every limit on its route or consumes nothing anywhere.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::judge::{Obstacle, Role};
-use super::lane::{Like, Use};
+use super::judge::Role;
+use super::lane::{Lane, Like, Use};
 use super::roster::Roster;
-use super::{Admission, Engine, Grant, SLOT, Ticket, Units, Verdict};
+use super::{Admission, Engine, Grant, MAX_UNIT_KINDS, SLOT, Ticket, Units, Verdict};
 use crate::algorithm::UNBOUNDED;
 use crate::call::Call;
 use crate::limit::{Limit, Spec};
@@ -39,28 +40,23 @@ impl Engine {
             return Ok(grant);
         }
         self.advance(now);
-        let obstacle = match self.lane_index.get(&(arrival.skeleton, arrival.loop_, arrival.class)) {
-            // Calls of its own kind wait already: it may only go past them if that moves nobody.
-            Some(&lane) => match self.allowance(lane, now) {
-                Some(allowed) if arrival.units.iter().zip(&allowed).all(|(units, most)| units <= most) => {
-                    None
-                }
-                _ => Some(Obstacle::at(self.lanes[lane as usize].bound, Nanos::NEVER)),
-            },
+        let obstacle = match self.lane_of(&arrival) {
+            Some(lane) if self.may_pass(lane, &arrival.units, now) => None,
+            Some(lane) => Some((self.lanes[lane as usize].bound, Nanos::NEVER)),
             None => {
                 let (waiter, lane) = self.seat(&arrival, call, Nanos::NEVER, now);
                 let obstacle = self.obstacle(lane, &arrival.units, Role::Other, now);
                 self.pull_waiter(waiter);
-                obstacle
+                obstacle.map(|held| (held.limit, held.until))
             }
         };
         match obstacle {
             None => Ok(self.go(&arrival, now)),
-            Some(held) => {
+            Some((limit, until)) => {
                 let route = self.route_of(arrival.skeleton, arrival.loop_);
                 self.want_loans(&route, &arrival.units, now);
                 self.services[self.skeletons[arrival.skeleton as usize].service as usize].counts.refused += 1;
-                Err(self.no_room(Reason::Timeout, held, &arrival, now))
+                Err(self.no_room(Reason::Timeout, limit, until, &arrival, now))
             }
         }
     }
@@ -84,21 +80,35 @@ impl Engine {
         }
         self.advance(now);
         let deadline = now.after(timeout);
-        let known = self.lane_index.get(&(arrival.skeleton, arrival.loop_, arrival.class)).copied();
-        let (waiter, lane) = self.seat(&arrival, call, deadline, now);
-        let held = match known {
-            Some(_) => Obstacle::at(self.lanes[lane as usize].bound, Nanos::NEVER),
-            None => match self.obstacle(lane, &arrival.units, Role::Other, now) {
-                Some(held) => held,
-                None => {
+        let waiter = match self.lane_of(&arrival) {
+            Some(lane) => {
+                let Lane { bound, demand, .. } = self.lanes[lane as usize];
+                let forecast = self.forecast_behind(lane, &demand, &arrival.units, bound, now);
+                if forecast > deadline {
+                    return match self.may_pass(lane, &arrival.units, now) {
+                        true => Ok(Admission::Granted(self.go(&arrival, now))),
+                        false => Err(self.no_room(Reason::Hopeless, bound, forecast, &arrival, now)),
+                    };
+                }
+                self.seat(&arrival, call, deadline, now).0
+            }
+            None => {
+                let (waiter, lane) = self.seat(&arrival, call, deadline, now);
+                let Some(held) = self.obstacle(lane, &arrival.units, Role::Other, now) else {
                     self.pull_waiter(waiter);
                     return Ok(Admission::Granted(self.go(&arrival, now)));
+                };
+                let nothing = [0; MAX_UNIT_KINDS];
+                let forecast = self.forecast_behind(lane, &nothing, &arrival.units, held.limit, now);
+                if forecast > deadline {
+                    // It stands in no queue yet: nobody has seen it.
+                    self.pull_waiter(waiter);
+                    return Err(self.no_room(Reason::Hopeless, held.limit, forecast, &arrival, now));
                 }
-            },
+                self.bind(lane, held.limit);
+                waiter
+            }
         };
-        if known.is_none() {
-            self.bind(lane, held.limit);
-        }
         let ticket = Ticket { index: waiter, generation: self.waiters[waiter as usize].generation };
         self.pump(now);
         // It may have gone at once, as the first of its limit or by backfill.
@@ -107,13 +117,6 @@ impl Engine {
                 Verdict::Granted(grant) => Ok(Admission::Granted(grant)),
                 Verdict::Refused(refusal) => Err(refusal),
             };
-        }
-        let forecast = self.forecast(ticket, now);
-        if forecast > deadline {
-            self.pull_waiter(waiter);
-            self.pump(now);
-            let held = Obstacle::at(held.limit, forecast);
-            return Err(self.no_room(Reason::Hopeless, held, &arrival, now));
         }
         self.shed_for(ticket, now)?;
         Ok(Admission::Waiting(ticket))
@@ -194,6 +197,9 @@ impl Engine {
     /// Undoes the first `taken` limits of a route.
     #[cold]
     fn put_back(&mut self, arrival: &Arrival, taken: usize, now: Nanos) {
+        if taken == 0 {
+            return;
+        }
         let route = self.route_of(arrival.skeleton, arrival.loop_);
         for &(limit, slot) in &route[..taken] {
             self.limits[limit as usize].meter.put_back(arrival.units[slot as usize], now);
@@ -226,6 +232,17 @@ impl Engine {
         grant
     }
 
+    /// The lane in which calls of its kind wait already.
+    fn lane_of(&self, arrival: &Arrival) -> Option<u32> {
+        self.lane_index.get(&(arrival.skeleton, arrival.loop_, arrival.class)).copied()
+    }
+
+    /// Whether a call may go past those of its own kind that wait: only if that moves nobody.
+    fn may_pass(&mut self, lane: u32, units: &Units, now: Nanos) -> bool {
+        let allowed = self.allowance(lane, now);
+        allowed.is_some_and(|allowed| units.iter().zip(&allowed).all(|(units, most)| units <= most))
+    }
+
     /// A service that is only observed holds nothing back: what does not fit is counted all the same.
     fn observe(&mut self, arrival: &Arrival, now: Nanos) -> Option<Grant> {
         let skeleton = &self.skeletons[arrival.skeleton as usize];
@@ -238,10 +255,13 @@ impl Engine {
 
     /// Refuses a stated cost that can never fit, and brings an estimated one down to what can.
     fn fit_or_refuse(&mut self, arrival: &mut Arrival, call: &Call, now: Nanos) -> Result<(), Refusal> {
-        let route = self.route_of(arrival.skeleton, arrival.loop_);
         if self.skeletons[arrival.skeleton as usize].observe {
             return Ok(());
         }
+        let route: Arc<[Use]> = match self.lane_of(arrival) {
+            Some(lane) => self.lanes[lane as usize].route.clone(),
+            None => self.route_of(arrival.skeleton, arrival.loop_).into(),
+        };
         let refused = self.fit_units(&mut arrival.units, &route, arrival.class, call.estimated);
         refused.map_or(Ok(()), |(limit, cost, capacity)| {
             Err(Refusal {
@@ -303,7 +323,7 @@ impl Engine {
             NIL => Nanos::NEVER,
             _ => self.forecast(ticket, now),
         };
-        let refusal = self.no_room(reason, Obstacle::at(bound, until), &arrival, now);
+        let refusal = self.no_room(reason, bound, until, &arrival, now);
         let service = self.skeletons[arrival.skeleton as usize].service;
         let counts = &mut self.services[service as usize].counts;
         match refusal.reason {
@@ -314,23 +334,24 @@ impl Engine {
         self.verdicts.push((ticket, Verdict::Refused(refusal)));
     }
 
-    fn no_room(&mut self, reason: Reason, held: Obstacle, arrival: &Arrival, now: Nanos) -> Refusal {
-        if held.limit == NIL {
+    /// Why a call may not go: `limit` holds it until then.
+    fn no_room(&self, reason: Reason, limit: u32, until: Nanos, arrival: &Arrival, now: Nanos) -> Refusal {
+        if limit == NIL {
             return Refusal::bare(reason);
         }
-        let mut until = held.until;
+        let mut until = until;
         if until.is_never() {
             let route = self.route_of(arrival.skeleton, arrival.loop_);
-            let slot = route.iter().find(|(limit, _)| *limit == held.limit).map_or(0, |(_, slot)| *slot);
-            let withheld = self.specs[self.limits[held.limit as usize].spec as usize].withheld;
+            let slot = route.iter().find(|(id, _)| *id == limit).map_or(0, |(_, slot)| *slot);
+            let withheld = self.specs[self.limits[limit as usize].spec as usize].withheld;
             let cost = arrival.units[slot as usize];
-            until = self.limits[held.limit as usize].earliest(cost, withheld[arrival.class as usize], now);
+            until = self.limits[limit as usize].earliest(cost, withheld[arrival.class as usize], now);
         }
         Refusal {
             reason,
-            limit: Some(self.limit_name(held.limit)),
+            limit: Some(self.limit_name(limit)),
             wait: (!until.is_never()).then(|| until.since(now)),
-            reset: self.reset_of(held.limit, now),
+            reset: self.reset_of(limit, now),
         }
     }
 

@@ -43,6 +43,7 @@ use self::contention::LaneKey;
 use self::deadlines::Deadlines;
 use self::lane::{Lane, Run, Waiter};
 use self::loops::LoopRecord;
+use self::pump::Candidate;
 use self::route::{LoopType, Service, Skeleton, SkeletonKey};
 use crate::call::Shape;
 use crate::config::Config;
@@ -50,7 +51,7 @@ use crate::limit::{Limit, Spec};
 use crate::priority::Priority;
 use crate::refusal::Refusal;
 use crate::time::Nanos;
-use crate::tree::Arena;
+use crate::tree::{Arena, Sorted};
 
 /// Kinds of units on one route: at most seven dimensions, and the slot itself.
 pub(crate) const MAX_UNIT_KINDS: usize = 8;
@@ -180,10 +181,12 @@ pub struct Engine {
     order: Arena<LaneKey, u64>,
     run_order: Arena<(u64, u32), Units>,
 
-    timers: BTreeSet<(Nanos, u32)>,
+    timers: Sorted<(Nanos, u32)>,
     deadlines: Deadlines,
     /// Limits to look at, some of them more than once.
     dirty: BinaryHeap<Reverse<u32>>,
+    /// Empty, but not given back: whom to let go is found anew each time.
+    candidates: Vec<(u32, Candidate)>,
     verdicts: Vec<(Ticket, Verdict)>,
     loan_requests: Vec<LoanRequest>,
     lent_limits: BTreeSet<u32>,
@@ -235,9 +238,10 @@ impl Engine {
             largest: 1,
             order: Arena::default(),
             run_order: Arena::default(),
-            timers: BTreeSet::new(),
+            timers: Sorted::default(),
             deadlines: Deadlines::default(),
             dirty: BinaryHeap::new(),
+            candidates: Vec::new(),
             verdicts: Vec::new(),
             loan_requests: Vec::new(),
             lent_limits: BTreeSet::new(),
@@ -250,7 +254,7 @@ impl Engine {
     pub fn advance(&mut self, now: Nanos) {
         let now = self.clock(now);
         // A call that fits at its last moment goes; hence grants before refusals.
-        if self.timers.first().is_some_and(|(wake, _)| *wake <= now) || !self.dirty.is_empty() {
+        if self.timers.first().is_some_and(|(wake, _)| wake <= now) || !self.dirty.is_empty() {
             self.pump(now);
         }
         while let Some((deadline, waiter)) = self.deadlines.first() {
@@ -265,7 +269,7 @@ impl Engine {
     /// When [`Engine::advance`] should be called next, if at all.
     #[must_use]
     pub fn next_wake(&self) -> Option<Nanos> {
-        let timer = self.timers.first().map(|(wake, _)| *wake);
+        let timer = self.timers.first().map(|(wake, _)| wake);
         let deadline = self.deadlines.first().map(|(deadline, _)| deadline);
         match (timer, deadline) {
             (Some(timer), Some(deadline)) => Some(timer.min(deadline)),

@@ -89,9 +89,8 @@ impl Engine {
             let start = held.tag(loop_).saturating_add(own.saturating_mul(inverse));
             // While this loop's tag goes from the virtual time to `start`, each other loop is served its
             // weight times that stretch.
-            let waits = held.flows.get(&loop_).is_some_and(|flow| !flow.lanes.is_empty());
-            let own_weight = if waits { (1_u128 << 64) / inverse.max(1) } else { 0 };
-            let others = held.weights.saturating_sub(own_weight);
+            let waits = held.flows.get(&loop_).filter(|flow| !flow.lanes.is_empty());
+            let others = held.weights.saturating_sub(waits.map_or(0, |flow| flow.weight));
             let stretch = start.saturating_sub(held.vtime) >> 32;
             let served = stretch.saturating_mul(others) >> 32;
             ahead = ahead.saturating_add(served.min(held.demand.saturating_sub(mine)));

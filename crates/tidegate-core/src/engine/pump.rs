@@ -27,7 +27,7 @@ const LATE: u64 = 20_000_000;
 
 /// A call that may go.
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
+pub(super) struct Candidate {
     lane: u32,
     waiter: u32,
     in_turn: bool,
@@ -36,14 +36,14 @@ struct Candidate {
 impl Engine {
     /// Lets everybody go who may.
     pub(super) fn pump(&mut self, now: Nanos) {
-        while let Some(&(wake, limit)) = self.timers.first() {
+        while let Some((wake, limit)) = self.timers.first() {
             if wake > now {
                 break;
             }
             self.arm(limit, Nanos::NEVER);
             self.mark(limit);
         }
-        let mut candidates: Vec<(u32, Candidate)> = Vec::new();
+        let mut candidates = std::mem::take(&mut self.candidates);
         loop {
             while let Some(limit) = self.next_marked() {
                 candidates.retain(|(at, _)| *at != limit);
@@ -51,13 +51,22 @@ impl Engine {
                     candidates.push((limit, candidate));
                 }
             }
-            let best = candidates
-                .iter()
-                .min_by_key(|(at, candidate)| (!candidate.in_turn, self.standing(candidate.lane, now), *at));
-            let Some(&(_, best)) = best else { break };
+            let best = match candidates[..] {
+                [] => break,
+                [(_, only)] => only,
+                _ => self.best(&candidates, now),
+            };
             self.let_go(best, now);
             self.dirty.extend(candidates.drain(..).map(|(limit, _)| Reverse(limit)));
         }
+        self.candidates = candidates;
+    }
+
+    fn best(&self, candidates: &[(u32, Candidate)], now: Nanos) -> Candidate {
+        let rank = |(at, candidate): &(u32, Candidate)| {
+            (!candidate.in_turn, self.standing(candidate.lane, now), *at)
+        };
+        candidates.iter().min_by_key(|candidate| rank(candidate)).expect("there are several").1
     }
 
     /// The first of the limits to look at; each is looked at once, however often it was marked.
@@ -98,10 +107,20 @@ impl Engine {
                     let booked = self.booking(lane, now);
                     self.note_booking(limit, lane, booked);
                     self.want_loan(limit, units[self.lanes[lane as usize].slot as usize], now);
+                    if self.waits_alone(limit, lane) {
+                        return None;
+                    }
                     return self.backfill(limit, lane, booked, now);
                 }
             }
         }
+    }
+
+    /// Whether all that waits at a limit are calls like the first of them: what holds that one holds them all.
+    fn waits_alone(&self, limit: u32, first: u32) -> bool {
+        let Lane { head, len, .. } = self.lanes[first as usize];
+        let bound = self.limits[limit as usize].contention.as_ref().map_or(0, |held| held.bound);
+        bound == 1 && self.run_of(head).len == len
     }
 
     /// A call behind the first that fits and moves no booking.
@@ -270,8 +289,10 @@ impl Engine {
     pub(super) fn touched(&mut self, limit: u32) {
         let Some(contention) = self.limits[limit as usize].contention.as_mut() else { return };
         self.dirty.push(Reverse(limit));
-        self.dirty.extend(contention.watchers.drain(..).map(Reverse));
-        if contention.through.len() <= super::judge::MANY {
+        if !contention.watchers.is_empty() {
+            self.dirty.extend(contention.watchers.drain(..).map(Reverse));
+        }
+        if (1..=super::judge::MANY).contains(&contention.through.len()) {
             self.dirty.extend(contention.through.keys().copied().map(Reverse));
         }
     }
@@ -280,21 +301,19 @@ impl Engine {
         let before = std::mem::replace(&mut self.contention(limit).first, lane);
         if before != lane && before != NIL {
             // Its booking no longer counts: whoever it held back may go.
-            let route = self.lanes[before as usize].route.clone();
-            self.mark_others(limit, &route);
+            self.mark_others(limit, before);
         }
     }
 
     fn note_booking(&mut self, limit: u32, lane: u32, booked: Nanos) {
         let before = std::mem::replace(&mut self.contention(limit).booked, booked);
         if before != booked {
-            let route = self.lanes[lane as usize].route.clone();
-            self.mark_others(limit, &route);
+            self.mark_others(limit, lane);
         }
     }
 
-    fn mark_others(&mut self, limit: u32, route: &[Use]) {
-        for &(other, _) in route.iter().filter(|(other, _)| *other != limit) {
+    fn mark_others(&mut self, limit: u32, lane: u32) {
+        for &(other, _) in self.lanes[lane as usize].route.iter().filter(|(other, _)| *other != limit) {
             let waiting = self.limits[other as usize].contention.as_ref().is_some_and(|held| held.bound > 0);
             if waiting {
                 self.dirty.push(Reverse(other));
@@ -310,7 +329,7 @@ impl Engine {
             return;
         }
         if !before.is_never() {
-            self.timers.remove(&(before, limit));
+            self.timers.remove((before, limit));
         }
         if !wake.is_never() {
             self.timers.insert((wake, limit));
