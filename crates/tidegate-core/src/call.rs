@@ -148,6 +148,30 @@ pub(crate) struct Shape {
     pub model: Option<Box<str>>,
     pub loop_type: Option<Box<str>>,
     pub key: Option<Box<str>>,
+    pub found: Found,
+}
+
+/// Where the engine that saw a shape last found its route, for the copies of a call: they share the shape. It
+/// says nothing about the call, so shapes are equal whatever it holds.
+#[derive(Debug, Default)]
+pub(crate) struct Found(pub AtomicU64);
+
+impl Clone for Found {
+    fn clone(&self) -> Self {
+        Found::default()
+    }
+}
+
+impl PartialEq for Found {
+    fn eq(&self, _: &Found) -> bool {
+        true
+    }
+}
+
+impl Eq for Found {}
+
+impl std::hash::Hash for Found {
+    fn hash<H: std::hash::Hasher>(&self, _: &mut H) {}
 }
 
 /// A call that wants to go.
@@ -312,7 +336,9 @@ impl Call {
     }
 
     fn shaped(mut self, change: impl FnOnce(&mut Shape)) -> Call {
-        change(Arc::make_mut(&mut self.shape));
+        let shape = Arc::make_mut(&mut self.shape);
+        change(shape);
+        shape.found = Found::default();
         self.route = AtomicU64::new(0);
         self
     }

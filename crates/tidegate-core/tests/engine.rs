@@ -226,6 +226,23 @@ fn a_call_that_would_wait_too_long_is_refused_at_arrival_with_the_number() {
 }
 
 #[test]
+fn a_call_refused_at_arrival_lets_nobody_pass_by_age() {
+    let config = "[services.api]\nrequests = { limit = \"10/s\", algorithm = \"token-bucket\", burst = 10 }\n\
+                  reserve = { high = 0.5 }\nqueue = { aging = \"200ms\", aging_share = 1.0 }\n";
+    let high = |units| Call::to("api").priority(Priority::High).requests(units);
+    let mut world = World::new(config);
+    world.try_call(&high(10)).expect("full at first");
+    let low = world.call(Call::to("api").priority(Priority::Low).requests(2));
+    world.run_to(300.0);
+    world.try_call(&high(2)).expect("fits");
+    world.run_to(600.0);
+    let late = world.call_within(high(10), Duration::from_millis(100));
+    assert_eq!(world.refused[&late].reason, Reason::Hopeless);
+    world.run_to(2_000.0);
+    assert_eq!(world.went_at(low), Some(900.0), "when it fits beside the reserve");
+}
+
+#[test]
 fn nobody_waits_beyond_its_timeout() {
     let mut world = World::new("[services.api]\nconcurrency = 1\n");
     world.call(Call::to("api"));
@@ -395,6 +412,19 @@ fn the_most_specific_pattern_applies_and_all_that_matches_shares_it() {
     world.try_call(&call("gpt-4o-x")).expect("fits");
     world.try_call(&call("gpt-4o")).expect_err("three in all");
     world.try_call(&call("other")).expect("no limit");
+}
+
+#[test]
+fn a_call_that_is_changed_after_it_went_takes_another_route() {
+    let mut world =
+        World::new("[services.api]\n[services.api.models.m]\nrequests = { limit = \"1/h\", burst = 1 }\n");
+    let call = Call::to("api");
+    world.try_call(&call).expect("no limit");
+    world.try_call(&call.clone()).expect("no limit");
+    let call = call.model("m");
+    world.try_call(&call).expect("fits");
+    world.try_call(&call.clone()).expect_err("one an hour");
+    world.try_call(&call.model("other")).expect("no limit");
 }
 
 #[test]

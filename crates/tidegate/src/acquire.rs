@@ -6,9 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tidegate_core::engine::Place;
-use tidegate_core::{Admission, Call, Nanos, Ticket, Verdict};
+use tidegate_core::{Call, Grant, Nanos, Refusal, Ticket, Verdict};
 
 use crate::gate::{Gate, Shared};
 use crate::permit::Permit;
@@ -24,7 +23,6 @@ use crate::timer::Sleeper;
 pub struct Acquire {
     gate: Arc<Shared>,
     call: Call,
-    timeout: Duration,
     sleeper: Sleeper,
     state: State,
 }
@@ -32,71 +30,34 @@ pub struct Acquire {
 #[derive(Debug)]
 enum State {
     New,
-    Waiting { ticket: Ticket, slot: Arc<Slot>, since: Nanos },
+    Waiting(Waiting),
     Done,
 }
 
-/// Where a waiting call finds its verdict.
-#[derive(Debug, Default)]
-pub(crate) struct Slot(Mutex<Cell>);
-
-#[derive(Debug, Default)]
-enum Cell {
-    #[default]
-    Empty,
-    Waiting(Waker),
-    Decided(Verdict),
+/// A call in the queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    pub ticket: Ticket,
+    pub seat: u32,
+    pub since: Nanos,
 }
 
-impl Slot {
-    /// Stores the verdict; the waker is for the caller to wake once it holds no lock.
-    pub fn decide(&self, verdict: Verdict) -> Option<Waker> {
-        match std::mem::replace(&mut *self.0.lock(), Cell::Decided(verdict)) {
-            Cell::Waiting(waker) => Some(waker),
-            Cell::Empty | Cell::Decided(_) => None,
-        }
-    }
-
-    pub fn waker(&self) -> Option<Waker> {
-        match &*self.0.lock() {
-            Cell::Waiting(waker) => Some(waker.clone()),
-            Cell::Empty | Cell::Decided(_) => None,
-        }
-    }
-
-    fn take(&self, waker: &Waker) -> Option<Verdict> {
-        let mut cell = self.0.lock();
-        match std::mem::take(&mut *cell) {
-            Cell::Decided(verdict) => Some(verdict),
-            Cell::Waiting(known) if known.will_wake(waker) => {
-                *cell = Cell::Waiting(known);
-                None
-            }
-            Cell::Waiting(_) | Cell::Empty => {
-                *cell = Cell::Waiting(waker.clone());
-                None
-            }
-        }
-    }
-
-    fn take_verdict(&self) -> Option<Verdict> {
-        match std::mem::take(&mut *self.0.lock()) {
-            Cell::Decided(verdict) => Some(verdict),
-            Cell::Empty | Cell::Waiting(_) => None,
-        }
-    }
+/// What became of a call that is ready to wait.
+pub(crate) enum Entered {
+    Granted(Grant),
+    Waiting(Waiting),
 }
 
 impl Acquire {
-    pub(crate) fn new(gate: Arc<Shared>, call: Call, timeout: Duration, sleeper: Sleeper) -> Acquire {
-        Acquire { gate, call, timeout, sleeper, state: State::New }
+    pub(crate) fn new(gate: Arc<Shared>, call: Call, sleeper: Sleeper) -> Acquire {
+        Acquire { gate, call, sleeper, state: State::New }
     }
 
     /// Where the call stands in the queue, if it waits.
     #[must_use]
     pub fn place(&self) -> Option<Place> {
         match &self.state {
-            State::Waiting { ticket, .. } => self.gate.place(*ticket),
+            State::Waiting(waiting) => self.gate.place(waiting.ticket),
             State::New | State::Done => None,
         }
     }
@@ -115,15 +76,14 @@ impl Acquire {
         }
     }
 
-    fn decided(&mut self, verdict: Verdict, since: Nanos) -> Poll<Result<Permit, Refused>> {
+    fn granted(&mut self, grant: Grant, waited: Duration) -> Poll<Result<Permit, Refused>> {
         self.state = State::Done;
-        Poll::Ready(match verdict {
-            Verdict::Granted(grant) => {
-                let waited = grant.granted_at().since(since);
-                Ok(Permit::new(grant, waited, self.gate.clone()))
-            }
-            Verdict::Refused(refusal) => Err(self.gate.refused(refusal)),
-        })
+        Poll::Ready(Ok(Permit::new(grant, waited, self.gate.clone())))
+    }
+
+    fn refused(&mut self, refusal: Refusal) -> Poll<Result<Permit, Refused>> {
+        self.state = State::Done;
+        Poll::Ready(Err(self.gate.refused(refusal)))
     }
 }
 
@@ -132,47 +92,31 @@ impl Future for Acquire {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        match &this.state {
-            State::New => {
-                let slot = Arc::new(Slot::default());
-                // The slot knows the waker before the engine knows the call: no verdict is missed.
-                let _ = slot.take(context.waker());
-                match this.gate.enqueue(&this.call, this.timeout, &slot) {
-                    Ok((Admission::Granted(grant), now)) => this.decided(Verdict::Granted(grant), now),
-                    Ok((Admission::Waiting(ticket), since)) => {
-                        this.gate.timer.ensure(&this.gate, this.sleeper);
-                        this.state = State::Waiting { ticket, slot, since };
-                        Poll::Pending
-                    }
-                    Err(refused) => {
-                        this.state = State::Done;
-                        Poll::Ready(Err(refused))
-                    }
+        match this.state {
+            State::New => match this.gate.enqueue(&this.call, context.waker()) {
+                Ok(Entered::Granted(grant)) => return this.granted(grant, Duration::ZERO),
+                Ok(Entered::Waiting(waiting)) => this.state = State::Waiting(waiting),
+                Err(refusal) => return this.refused(refusal),
+            },
+            State::Waiting(Waiting { seat, since, .. }) => match this.gate.look(seat, context.waker()) {
+                Some(Verdict::Granted(grant)) => {
+                    let waited = grant.granted_at().since(since);
+                    return this.granted(grant, waited);
                 }
-            }
-            State::Waiting { slot, since, .. } => {
-                let since = *since;
-                match slot.take(context.waker()) {
-                    Some(verdict) => this.decided(verdict, since),
-                    None => {
-                        this.gate.timer.ensure(&this.gate, this.sleeper);
-                        Poll::Pending
-                    }
-                }
-            }
-            State::Done => Poll::Pending,
+                Some(Verdict::Refused(refusal)) => return this.refused(refusal),
+                None => {}
+            },
+            State::Done => return Poll::Pending,
         }
+        this.gate.timer.ensure(&this.gate, this.sleeper);
+        Poll::Pending
     }
 }
 
 impl Drop for Acquire {
     fn drop(&mut self) {
-        if let State::Waiting { ticket, slot, .. } = &self.state {
-            self.gate.withdraw(*ticket);
-            // Granted, but nobody came for it: the call never left.
-            if let Some(Verdict::Granted(grant)) = slot.take_verdict() {
-                self.gate.cancel(grant);
-            }
+        if let State::Waiting(waiting) = self.state {
+            self.gate.leave(waiting);
         }
     }
 }
@@ -205,7 +149,6 @@ impl Gate {
     }
 
     fn acquire_with(&self, call: Call, sleeper: Sleeper) -> Acquire {
-        let timeout = call.stated_timeout().unwrap_or_else(|| self.shared.timeout_of(call.service()));
-        Acquire::new(self.shared.clone(), call, timeout, sleeper)
+        Acquire::new(self.shared.clone(), call, sleeper)
     }
 }

@@ -1,9 +1,9 @@
 //! The gate: one engine, one lock, one timer.
 //!
 //! Every decision is made by the engine under one lock that is held for well under a microsecond; nothing is
-//! awaited and nobody is woken while it is held. A verdict is put into the waiting call's slot under the
+//! awaited and nobody is woken while it is held. A verdict is put into the waiting call's seat under the
 //! lock, and the call is woken after it is released. So a call that is dropped finds, under the same lock,
-//! either that it still waits (and is taken out) or that its verdict is in its slot (and a permit in it is
+//! either that it still waits (and is taken out) or that its verdict is in its seat (and a permit in it is
 //! given back): there is no third case.
 
 use std::borrow::Borrow;
@@ -11,16 +11,16 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
-use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard};
 use tidegate_core::engine::{ChangeError, LimitStatus, Place, ServiceCounts};
-use tidegate_core::{Admission, Call, Cost, Engine, Grant, Nanos, Refusal, Ticket};
+use tidegate_core::{Admission, Call, Cost, Engine, Grant, Nanos, Refusal, Ticket, Verdict};
 
-use crate::acquire::Slot;
+use crate::acquire::{Entered, Waiting};
 use crate::clock::ClockSource;
 use crate::config::Config;
 use crate::permit::Permit;
 use crate::refused::Refused;
+use crate::seats::Seats;
 use crate::timer::Timer;
 
 /// How long a call waits if neither it nor the config says.
@@ -78,7 +78,7 @@ impl GateBuilder {
         let clock = self.clock.unwrap_or_else(ClockSource::cheap);
         let wall = clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let engine = Engine::new(&self.config, clock.now(), wall)?;
-        let inner = Inner { engine, slots: HashMap::new(), armed: None, lost: 0 };
+        let inner = Inner { engine, seats: Seats::default(), armed: None, lost: 0 };
         let shared = Shared { inner: Mutex::new(inner), clock, timer: Arc::default() };
         Ok(Gate { shared: Arc::new(shared) })
     }
@@ -182,7 +182,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 struct Inner {
     engine: Engine,
-    slots: HashMap<Ticket, Arc<Slot>>,
+    seats: Seats,
     /// What the timer was last told.
     armed: Option<Nanos>,
     /// What the clock lost when it was reset, in nanoseconds.
@@ -190,26 +190,52 @@ struct Inner {
 }
 
 impl Shared {
-    pub fn enqueue(
-        &self,
-        call: &Call,
-        timeout: Duration,
-        slot: &Arc<Slot>,
-    ) -> Result<(Admission, Nanos), Refused> {
+    pub fn enqueue(&self, call: &Call, waker: &Waker) -> Result<Entered, Refusal> {
         let now = self.clock.now();
-        let mut wakers = Vec::new();
-        let result = {
-            let mut inner = self.inner.lock();
-            let now = inner.time(now);
-            let admission = inner.engine.enqueue(call, timeout, now);
-            if let Ok(Admission::Waiting(ticket)) = &admission {
-                inner.slots.insert(*ticket, slot.clone());
+        let mut inner = self.inner.lock();
+        let now = inner.time(now);
+        let timeout = call.stated_timeout().or_else(|| inner.engine.timeout_of(call.service()));
+        let admission = inner.engine.enqueue(call, timeout.unwrap_or(TIMEOUT), now);
+        // Before the call gets its seat: those who went meanwhile may have had its place in the queue.
+        let wakers = self.deliver(&mut inner);
+        let entered = admission.map(|admission| match admission {
+            Admission::Granted(grant) => Entered::Granted(grant),
+            Admission::Waiting(ticket) => {
+                let seat = inner.seats.take(ticket, waker.clone());
+                Entered::Waiting(Waiting { ticket, seat, since: now })
             }
-            self.deliver(&mut inner, &mut wakers);
-            admission.map(|admission| (admission, now))
-        };
+        });
+        drop(inner);
         wake(wakers);
-        result.map_err(|refusal| self.refused(refusal))
+        entered
+    }
+
+    /// The verdict on a waiting call, if there is one; else `waker` will be woken.
+    pub fn look(&self, seat: u32, waker: &Waker) -> Option<Verdict> {
+        let looked = self.inner.lock().seats.look(seat, waker);
+        looked.ok()
+    }
+
+    /// A waiting call goes away. If it was granted meanwhile, it never left.
+    pub fn leave(&self, waiting: Waiting) {
+        let now = self.clock.now();
+        let mut inner = self.inner.lock();
+        let now = inner.time(now);
+        let unused = match inner.seats.leave(waiting.seat) {
+            Ok(Verdict::Granted(grant)) => {
+                inner.engine.cancel(grant, now);
+                None
+            }
+            Ok(Verdict::Refused(_)) => None,
+            Err(waker) => {
+                inner.engine.withdraw(waiting.ticket, now);
+                waker
+            }
+        };
+        let wakers = self.deliver(&mut inner);
+        drop(inner);
+        drop(unused);
+        wake(wakers);
     }
 
     #[inline]
@@ -234,19 +260,6 @@ impl Shared {
         self.act(|engine, now| engine.cancel(grant, now));
     }
 
-    pub fn withdraw(&self, ticket: Ticket) {
-        let now = self.clock.now();
-        let mut wakers = Vec::new();
-        {
-            let mut inner = self.inner.lock();
-            let now = inner.time(now);
-            inner.slots.remove(&ticket);
-            inner.engine.withdraw(ticket, now);
-            self.deliver(&mut inner, &mut wakers);
-        }
-        wake(wakers);
-    }
-
     /// Does what is due.
     pub fn advance(&self) {
         self.act(|engine, now| engine.advance(now));
@@ -254,10 +267,6 @@ impl Shared {
 
     pub fn place(&self, ticket: Ticket) -> Option<Place> {
         self.act(|engine, now| engine.place(ticket, now))
-    }
-
-    pub fn timeout_of(&self, service: &str) -> Duration {
-        self.inner.lock().engine.timeout_of(service).unwrap_or(TIMEOUT)
     }
 
     pub fn waiting(&self) -> usize {
@@ -283,7 +292,7 @@ impl Shared {
 
     /// Has every waiting call look again.
     pub fn wake_waiters(&self) {
-        let wakers: Vec<_> = self.inner.lock().slots.values().filter_map(|slot| slot.waker()).collect();
+        let wakers = self.inner.lock().seats.wakers();
         wake(wakers);
     }
 
@@ -307,25 +316,23 @@ impl Shared {
 
     #[inline(never)]
     fn hand_out_verdicts(&self, mut inner: MutexGuard<'_, Inner>) {
-        let mut wakers = Vec::new();
-        self.deliver(&mut inner, &mut wakers);
+        let wakers = self.deliver(&mut inner);
         drop(inner);
         wake(wakers);
     }
 
-    /// Puts verdicts where their calls find them, and sets the timer.
-    fn deliver(&self, inner: &mut Inner, wakers: &mut Vec<Waker>) {
-        let Inner { engine, slots, armed, .. } = inner;
-        for (ticket, verdict) in engine.verdicts() {
-            if let Some(slot) = slots.remove(&ticket) {
-                wakers.extend(slot.decide(verdict));
-            }
-        }
+    /// Puts verdicts where their calls find them, and sets the timer. Whom to wake is for the caller, once the
+    /// lock is free.
+    fn deliver(&self, inner: &mut Inner) -> Vec<Waker> {
+        let Inner { engine, seats, armed, .. } = inner;
+        let decided = engine.verdicts().filter_map(|(ticket, verdict)| seats.decide(ticket, verdict));
+        let wakers = decided.collect();
         let wake = engine.next_wake();
         if *armed != wake {
             *armed = wake;
             self.timer.set(wake);
         }
+        wakers
     }
 }
 

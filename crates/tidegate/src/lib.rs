@@ -23,6 +23,7 @@ pub mod limiter;
 pub mod permit;
 pub mod refused;
 mod retry_after;
+mod seats;
 mod timer;
 pub mod window;
 

@@ -31,6 +31,20 @@ async fn a_call_waits_for_its_turn_on_tokios_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_verdict_waits_for_its_call_though_others_come_to_wait_meanwhile() {
+    let gate = drained();
+    let mut first = gate.acquire(Call::to("api").requests(50));
+    assert!(poll_once(&mut first).is_none());
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    let mut second = gate.acquire(Call::to("api").requests(50));
+    assert!(poll_once(&mut second).is_none());
+    let permit = poll_once(&mut first).expect("it was granted").expect("in time");
+    assert_eq!(permit.waited(), Duration::from_millis(500));
+    assert!(poll_once(&mut second).is_none(), "it has a place of its own");
+    assert_eq!(second.await.expect("in time").waited(), Duration::from_millis(400));
+}
+
+#[tokio::test(start_paused = true)]
 async fn aborted_calls_leave_no_hole() {
     let gate = drained();
     let start = Instant::now();

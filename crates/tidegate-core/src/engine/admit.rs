@@ -1,11 +1,13 @@
 //! Admission: a new call passes every limit on its route or consumes nothing anywhere.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::judge::{Obstacle, Role};
-use super::lane::{Use, Waiter};
+use super::judge::Role;
+use super::lane::{Lane, Like, Use};
 use super::pass::Arrival;
-use super::{Admission, Engine, Grant, Ticket, Units, Verdict};
+use super::roster::Roster;
+use super::{Admission, Engine, Grant, MAX_UNIT_KINDS, Ticket, Units, Verdict};
 use crate::algorithm::UNBOUNDED;
 use crate::call::Call;
 use crate::priority::Priority;
@@ -37,29 +39,23 @@ impl Engine {
             return Ok(grant);
         }
         self.advance(now);
-        let obstacle = match self.lane_index.get(&(arrival.skeleton, arrival.loop_, arrival.class)) {
-            // Calls of its own kind wait already: it may only go past them if that moves nobody.
-            Some(&lane) => match self.allowance(lane, now) {
-                Some(allowed) if arrival.units.iter().zip(&allowed).all(|(units, most)| units <= most) => {
-                    None
-                }
-                _ => Some(Obstacle::at(self.lanes[lane as usize].bound, Nanos::NEVER)),
-            },
+        let obstacle = match self.lane_of(&arrival) {
+            Some(lane) if self.may_pass(lane, &arrival.units, now) => None,
+            Some(lane) => Some((self.lanes[lane as usize].bound, Nanos::NEVER)),
             None => {
-                let waiter = self.seat(&arrival, call, Nanos::NEVER, now);
-                let lane = self.waiters[waiter as usize].lane;
+                let (waiter, lane) = self.seat(&arrival, call, Nanos::NEVER, now);
                 let obstacle = self.obstacle(lane, &arrival.units, Role::Other, now);
                 self.pull_waiter(waiter);
-                obstacle
+                obstacle.map(|held| (held.limit, held.until))
             }
         };
         match obstacle {
             None => Ok(self.go(&arrival, now)),
-            Some(held) => {
+            Some((limit, until)) => {
                 let route = self.route_of(arrival.skeleton, arrival.loop_);
                 self.want_loans(&route, &arrival.units, now);
                 self.services[self.skeletons[arrival.skeleton as usize].service as usize].counts.refused += 1;
-                Err(self.no_room(Reason::Timeout, held, &arrival, now))
+                Err(self.no_room(Reason::Timeout, limit, until, &arrival, now))
             }
         }
     }
@@ -84,22 +80,35 @@ impl Engine {
         }
         self.advance(now);
         let deadline = now.after(timeout);
-        let known = self.lane_index.get(&(arrival.skeleton, arrival.loop_, arrival.class)).copied();
-        let waiter = self.seat(&arrival, call, deadline, now);
-        let lane = self.waiters[waiter as usize].lane;
-        let held = match known {
-            Some(_) => Obstacle::at(self.lanes[lane as usize].bound, Nanos::NEVER),
-            None => match self.obstacle(lane, &arrival.units, Role::Other, now) {
-                Some(held) => held,
-                None => {
+        let waiter = match self.lane_of(&arrival) {
+            Some(lane) => {
+                let Lane { bound, demand, .. } = self.lanes[lane as usize];
+                let forecast = self.forecast_behind(lane, &demand, &arrival.units, bound, now);
+                if forecast > deadline {
+                    return match self.may_pass(lane, &arrival.units, now) {
+                        true => Ok(Admission::Granted(self.go(&arrival, now))),
+                        false => Err(self.no_room(Reason::Hopeless, bound, forecast, &arrival, now)),
+                    };
+                }
+                self.seat(&arrival, call, deadline, now).0
+            }
+            None => {
+                let (waiter, lane) = self.seat(&arrival, call, deadline, now);
+                let Some(held) = self.obstacle(lane, &arrival.units, Role::Other, now) else {
                     self.pull_waiter(waiter);
                     return Ok(Admission::Granted(self.go(&arrival, now)));
+                };
+                let nothing = [0; MAX_UNIT_KINDS];
+                let forecast = self.forecast_behind(lane, &nothing, &arrival.units, held.limit, now);
+                if forecast > deadline {
+                    // It stands in no queue yet: nobody has seen it.
+                    self.pull_waiter(waiter);
+                    return Err(self.no_room(Reason::Hopeless, held.limit, forecast, &arrival, now));
                 }
-            },
+                self.bind(lane, held.limit);
+                waiter
+            }
         };
-        if known.is_none() {
-            self.bind(lane, held.limit);
-        }
         let ticket = Ticket { index: waiter, generation: self.waiters[waiter as usize].generation };
         self.pump(now);
         // It may have gone at once, as the first of its limit or by backfill.
@@ -108,13 +117,6 @@ impl Engine {
                 Verdict::Granted(grant) => Ok(Admission::Granted(grant)),
                 Verdict::Refused(refusal) => Err(refusal),
             };
-        }
-        let forecast = self.forecast(ticket, now);
-        if forecast > deadline {
-            self.pull_waiter(waiter);
-            self.pump(now);
-            let held = Obstacle::at(held.limit, forecast);
-            return Err(self.no_room(Reason::Hopeless, held, &arrival, now));
         }
         self.shed_for(ticket, now)?;
         Ok(Admission::Waiting(ticket))
@@ -153,13 +155,24 @@ impl Engine {
             // Else a stream of urgent calls that fit as they come would starve an old one for ever.
             self.earn_credit(limit, skeleton, units[slot as usize]);
             let units = i128::from(units[slot as usize]);
-            self.charge_flow(limit, (loop_, skeleton, class as u8), units, false);
+            self.charge_flow(limit, (loop_, skeleton, class as u8), units, false, NIL);
         }
         self.mark_route(&route);
         self.pump(now);
         let service = self.skeletons[skeleton as usize].service;
         self.services[service as usize].counts.granted += 1;
         grant
+    }
+
+    /// The lane in which calls of its kind wait already.
+    fn lane_of(&self, arrival: &Arrival) -> Option<u32> {
+        self.lane_index.get(&(arrival.skeleton, arrival.loop_, arrival.class)).copied()
+    }
+
+    /// Whether a call may go past those of its own kind that wait: only if that moves nobody.
+    fn may_pass(&mut self, lane: u32, units: &Units, now: Nanos) -> bool {
+        let allowed = self.allowance(lane, now);
+        allowed.is_some_and(|allowed| units.iter().zip(&allowed).all(|(units, most)| units <= most))
     }
 
     /// A service that is only observed holds nothing back: what does not fit is counted all the same.
@@ -174,10 +187,13 @@ impl Engine {
 
     /// Refuses a stated cost that can never fit, and brings an estimated one down to what can.
     fn fit_or_refuse(&mut self, arrival: &mut Arrival, call: &Call, now: Nanos) -> Result<(), Refusal> {
-        let route = self.route_of(arrival.skeleton, arrival.loop_);
         if self.skeletons[arrival.skeleton as usize].observe {
             return Ok(());
         }
+        let route: Arc<[Use]> = match self.lane_of(arrival) {
+            Some(lane) => self.lanes[lane as usize].route.clone(),
+            None => self.route_of(arrival.skeleton, arrival.loop_).into(),
+        };
         let refused = self.fit_units(&mut arrival.units, &route, arrival.class, call.estimated);
         refused.map_or(Ok(()), |(limit, cost, capacity)| {
             Err(Refusal {
@@ -214,55 +230,32 @@ impl Engine {
         None
     }
 
-    /// Gives a call a place at the end of its lane.
-    fn seat(&mut self, arrival: &Arrival, call: &Call, deadline: Nanos, now: Nanos) -> u32 {
+    /// Gives a call a place at the end of its lane: the call, and the lane.
+    fn seat(&mut self, arrival: &Arrival, call: &Call, deadline: Nanos, now: Nanos) -> (u32, u32) {
         let lane = self.lane_for(arrival.skeleton, arrival.loop_, arrival.class);
-        self.seq += 1;
         for &(limit, slot) in self.lanes[lane as usize].route.iter() {
             if !self.limits[limit as usize].meter.is_in_flight() {
                 self.largest = self.largest.max(arrival.units[slot as usize]);
             }
         }
-        let mut waiter = Waiter {
-            generation: 0,
-            lane,
-            seq: self.seq,
-            units: arrival.units,
-            enqueued: now,
-            deadline,
-            estimated: call.estimated,
-            shape: call.shape.clone(),
-        };
-        let index = match self.free_waiters.pop() {
-            Some(index) => {
-                waiter.generation = self.waiters[index as usize].generation;
-                self.waiters[index as usize] = waiter;
-                index
-            }
-            None => {
-                self.waiters.push(waiter);
-                (self.waiters.len() - 1) as u32
-            }
-        };
-        if !deadline.is_never() {
-            self.deadlines.insert((deadline, index));
-        }
-        self.push_waiter(index);
-        index
+        let waiter = self.new_waiter(now);
+        let like = Like { units: arrival.units, estimated: call.estimated, shape: call.shape.clone() };
+        self.push_waiter(waiter, lane, like, deadline);
+        (waiter, lane)
     }
 
     /// Refuses a waiting call.
     pub(super) fn refuse_waiting(&mut self, waiter: u32, reason: Reason, now: Nanos) {
-        let held = &self.waiters[waiter as usize];
-        let ticket = Ticket { index: waiter, generation: held.generation };
-        let lane = &self.lanes[held.lane as usize];
-        let (bound, class, units) = (lane.bound, lane.class, held.units);
+        let ticket = Ticket { index: waiter, generation: self.waiters[waiter as usize].generation };
+        let run = self.run_of(waiter);
+        let lane = &self.lanes[run.lane as usize];
+        let (bound, class, units) = (lane.bound, lane.class, run.like.units);
         let arrival = Arrival { skeleton: lane.skeleton, loop_: lane.loop_, class, units };
         let until = match bound {
             NIL => Nanos::NEVER,
             _ => self.forecast(ticket, now),
         };
-        let refusal = self.no_room(reason, Obstacle::at(bound, until), &arrival, now);
+        let refusal = self.no_room(reason, bound, until, &arrival, now);
         let service = self.skeletons[arrival.skeleton as usize].service;
         let counts = &mut self.services[service as usize].counts;
         match refusal.reason {
@@ -273,23 +266,24 @@ impl Engine {
         self.verdicts.push((ticket, Verdict::Refused(refusal)));
     }
 
-    fn no_room(&mut self, reason: Reason, held: Obstacle, arrival: &Arrival, now: Nanos) -> Refusal {
-        if held.limit == NIL {
+    /// Why a call may not go: `limit` holds it until then.
+    fn no_room(&self, reason: Reason, limit: u32, until: Nanos, arrival: &Arrival, now: Nanos) -> Refusal {
+        if limit == NIL {
             return Refusal::bare(reason);
         }
-        let mut until = held.until;
+        let mut until = until;
         if until.is_never() {
             let route = self.route_of(arrival.skeleton, arrival.loop_);
-            let slot = route.iter().find(|(limit, _)| *limit == held.limit).map_or(0, |(_, slot)| *slot);
-            let withheld = self.specs[self.limits[held.limit as usize].spec as usize].withheld;
+            let slot = route.iter().find(|(id, _)| *id == limit).map_or(0, |(_, slot)| *slot);
+            let withheld = self.specs[self.limits[limit as usize].spec as usize].withheld;
             let cost = arrival.units[slot as usize];
-            until = self.limits[held.limit as usize].earliest(cost, withheld[arrival.class as usize], now);
+            until = self.limits[limit as usize].earliest(cost, withheld[arrival.class as usize], now);
         }
         Refusal {
             reason,
-            limit: Some(self.limit_name(held.limit)),
+            limit: Some(self.limit_name(limit)),
             wait: (!until.is_never()).then(|| until.since(now)),
-            reset: self.reset_of(held.limit, now),
+            reset: self.reset_of(limit, now),
         }
     }
 
@@ -301,19 +295,16 @@ impl Engine {
 
     /// Makes room in a full queue: the lowest rank goes, which may be the call that just came.
     fn shed_for(&mut self, ticket: Ticket, now: Nanos) -> Result<(), Refusal> {
-        let lane = self.waiters[ticket.index as usize].lane;
+        let lane = self.run_of(ticket.index).lane;
         let skeleton = self.lanes[lane as usize].skeleton;
-        let service = &self.services[self.skeletons[skeleton as usize].service as usize];
+        let service = &mut self.services[self.skeletons[skeleton as usize].service as usize];
         if service.waiting() <= service.max_waiting {
             return Ok(());
         }
         // The lowest priority; in it the loop with the most waiting for its weight; of that one the latest.
-        let victim = service.rosters.iter().find_map(|roster| {
-            let (_, loop_) = roster.largest()?;
-            let lanes = roster.lanes_of(loop_).iter();
-            lanes.filter_map(|lane| self.calls.last(self.lanes[*lane as usize].calls)).max()
-        });
-        let Some((_, victim)) = victim else { return Ok(()) };
+        let Some(lanes) = service.rosters.iter_mut().find_map(Roster::largest) else { return Ok(()) };
+        let last = lanes.iter().map(|lane| self.lanes[*lane as usize].tail).filter(|last| *last != NIL);
+        let Some(victim) = last.max_by_key(|last| self.waiters[*last as usize].seq) else { return Ok(()) };
         self.refuse_waiting(victim, Reason::QueueFull, now);
         self.pump(now);
         if victim != ticket.index {

@@ -107,8 +107,8 @@ impl Engine {
     /// If the call names what is not there.
     pub fn passages(&mut self, call: &Call, now: Nanos) -> Result<Vec<Passage>, Refusal> {
         let now = self.clock(now);
-        let skeleton = self.resolve(call, now)?;
-        let mut units = self.units_of(skeleton, call)?;
+        let skeleton = self.route_for(call, now)?;
+        let mut units = self.skeletons[skeleton as usize].layout.units_of(&call.cost);
         let loop_ = self.known_loop(call);
         let class = self.class_of(skeleton, call);
         let route = self.route_of(skeleton, loop_);
@@ -135,14 +135,14 @@ impl Engine {
     /// # Errors
     /// If the call names what is not there.
     pub fn priority_of(&mut self, call: &Call, now: Nanos) -> Result<Priority, Refusal> {
-        let skeleton = self.resolve(call, now)?;
+        let skeleton = self.route_for(call, now)?;
         Ok(self.class_of(skeleton, call))
     }
 
     /// How the limits on a call's way stand, in the order of [`Engine::passages`].
     pub fn stands(&mut self, call: &Call, now: Nanos, into: &mut Vec<Stand>) {
         let now = self.clock(now);
-        let Ok(skeleton) = self.resolve(call, now) else { return };
+        let Ok(skeleton) = self.route_for(call, now) else { return };
         let loop_ = self.known_loop(call);
         for index in 0..self.skeletons[skeleton as usize].uses.len() {
             let (limit, _) = self.skeletons[skeleton as usize].uses[index];
@@ -164,8 +164,8 @@ impl Engine {
         if !self.is_waiting(ticket) {
             return false;
         }
-        let waiter = &self.waiters[ticket.index as usize];
-        let (lane, units) = (waiter.lane, waiter.units);
+        let run = self.run_of(ticket.index);
+        let (lane, units) = (run.lane, run.like.units);
         let route = self.lanes[lane as usize].route.clone();
         route.iter().all(|&(limit, slot)| {
             let withheld = self.withheld(limit, lane, now);
@@ -178,7 +178,7 @@ impl Engine {
     /// Who is first in line at the limits on a call's way where somebody waits.
     pub fn first_in_line(&mut self, call: &Call, now: Nanos, into: &mut Vec<FirstInLine>) {
         let now = self.clock(now);
-        let Ok(skeleton) = self.resolve(call, now) else { return };
+        let Ok(skeleton) = self.route_for(call, now) else { return };
         let route: Vec<Use> = self.route_of(skeleton, self.known_loop(call));
         for (place, (limit, _)) in route.into_iter().enumerate() {
             let Some(lane) = self.first(limit, now) else { continue };

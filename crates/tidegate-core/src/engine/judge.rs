@@ -9,6 +9,7 @@
 //! for a slot hold no booking, and no slot is ever kept for one. Units that are lent come at no known time
 //! either, but in parts: they are kept for the first lane until there are enough.
 
+use super::lane::Lane;
 use super::{Engine, Units};
 use crate::algorithm::UNBOUNDED;
 use crate::time::Nanos;
@@ -26,12 +27,6 @@ pub(crate) struct Obstacle {
     pub by_rank: bool,
 }
 
-impl Obstacle {
-    pub fn at(limit: u32, until: Nanos) -> Obstacle {
-        Obstacle { limit, until, by_rank: false }
-    }
-}
-
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -47,9 +42,10 @@ pub(crate) enum Role {
 impl Engine {
     /// What keeps a call of `lane` from going now.
     pub(super) fn obstacle(&mut self, lane: u32, units: &Units, role: Role, now: Nanos) -> Option<Obstacle> {
-        let route = self.lanes[lane as usize].route.clone();
+        let uses = self.lanes[lane as usize].route.len();
         let mut worst: Option<Obstacle> = None;
-        for &(limit, slot) in route.iter() {
+        for index in 0..uses {
+            let (limit, slot) = self.lanes[lane as usize].route[index];
             let cost = units[slot as usize];
             if cost == 0 && !self.limits[limit as usize].meter.is_in_flight() {
                 continue;
@@ -67,10 +63,10 @@ impl Engine {
             return worst;
         }
         // A lane stays where it is as long as that limit holds it.
-        let bound = self.lanes[lane as usize].bound;
-        let here = route.iter().filter(|(limit, _)| *limit == bound);
-        let elsewhere = route.iter().filter(|(limit, _)| *limit != bound);
-        for &(limit, slot) in here.chain(elsewhere) {
+        let Lane { bound, ref route, .. } = self.lanes[lane as usize];
+        let here = route.iter().position(|(limit, _)| *limit == bound);
+        for index in here.into_iter().chain((0..uses).filter(|index| Some(*index) != here)) {
+            let (limit, slot) = self.lanes[lane as usize].route[index];
             let cost = units[slot as usize];
             if cost > 0 && !self.limits[limit as usize].meter.is_in_flight() {
                 let (spare, until) = self.spare_for(limit, lane, role, cost, now);
@@ -95,10 +91,10 @@ impl Engine {
         let mut least = (UNBOUNDED, Nanos::NEVER);
         let Some(contention) = self.limits[limit as usize].contention.as_ref() else { return least };
         let here = (contention.bound > 0).then_some(limit);
-        let through: Vec<u32> = if contention.through.len() <= MANY {
-            contention.through.keys().copied().collect()
-        } else {
-            self.due_soon(limit, cost, now)
+        let through: Vec<u32> = match contention.through.len() {
+            0 => Vec::new(),
+            1..=MANY => contention.through.keys().copied().collect(),
+            _ => self.due_soon(limit, cost, now),
         };
         for at in here.into_iter().chain(through) {
             if let Some((spare, until)) = self.spare_beside(at, limit, lane, role, now)
@@ -197,7 +193,9 @@ impl Engine {
     fn due_soon(&mut self, limit: u32, cost: u64, now: Nanos) -> Vec<u32> {
         let largest = self.largest;
         let mut soon = Vec::new();
-        for &(wake, at) in &self.timers {
+        let mut last = None;
+        while let Some((wake, at)) = self.timers.after(last) {
+            last = Some((wake, at));
             if self.limits[limit as usize].meter.spare(now, largest, 0, wake.max(now)) >= cost {
                 break;
             }

@@ -1,10 +1,15 @@
-//! Lanes and waiters: the calls that wait, and where they stand.
+//! Lanes, and the calls that wait in them.
+//!
+//! A lane is a list, since its calls come at the end, mostly go at the head, and may leave from anywhere. Calls
+//! that came one right after the other and are alike form a *run*; most lanes are a single one. What a lane
+//! must be able to find, the first call that would fit, it finds by its runs, which stand in a tree.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use super::contention::LaneKey;
+use super::route::Skeleton;
 use super::{Engine, MAX_UNIT_KINDS, Units};
 use crate::call::Shape;
 use crate::priority::Priority;
@@ -21,80 +26,54 @@ pub(crate) struct Lane {
     pub loop_: u32,
     pub class: Priority,
     pub route: Arc<[Use]>,
-    /// The waiting calls, by arrival.
-    pub calls: u32,
+    /// The first and the last of its calls.
+    pub head: u32,
+    pub tail: u32,
     pub len: u32,
+    /// Its runs, by arrival.
+    pub runs: u32,
     /// Units waiting, by kind.
     pub demand: [u128; MAX_UNIT_KINDS],
     /// The limit that decides its time, and its place there.
     pub bound: u32,
     pub slot: u8,
-    pub tag: u128,
-    pub seq: u64,
+    pub key: LaneKey,
+    /// The least that any of its calls costs at that limit.
+    pub least: u64,
+    /// Where the roster counts it.
+    roster: u32,
 }
 
 /// A waiting call.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiter {
     pub generation: u32,
-    pub lane: u32,
+    pub run: u32,
+    /// Its neighbours in its lane.
+    ahead: u32,
+    behind: u32,
     pub seq: u64,
-    pub units: Units,
     pub enqueued: Nanos,
-    pub deadline: Nanos,
+}
+
+/// Calls of a lane that came one right after the other and are alike.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub lane: u32,
+    /// The first of its calls, and how many there are.
+    pub first: u32,
+    pub len: u32,
+    /// The arrival of the call that began it.
+    pub seq: u64,
+    pub like: Like,
+}
+
+/// What calls of one lane may differ in.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Like {
+    pub units: Units,
     pub estimated: bool,
     pub shape: Arc<Shape>,
-}
-
-/// Who waits in one service and priority, to find whom to shed.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Roster {
-    pub waiting: u32,
-    flows: HashMap<u32, RosterFlow>,
-    /// Loops by how much they have waiting for their weight.
-    order: BTreeSet<(u128, u32)>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct RosterFlow {
-    waiting: u32,
-    /// Its place in the order. Its calls may name loop types of different weights.
-    place: u128,
-    lanes: Vec<u32>,
-}
-
-impl Roster {
-    pub fn count(&mut self, loop_: u32, inverse: u64, by: i32) {
-        let flow = self.flows.entry(loop_).or_default();
-        self.order.remove(&(flow.place, loop_));
-        flow.waiting = flow.waiting.saturating_add_signed(by);
-        self.waiting = self.waiting.saturating_add_signed(by);
-        if flow.waiting > 0 {
-            flow.place = u128::from(flow.waiting) * u128::from(inverse);
-            self.order.insert((flow.place, loop_));
-        } else {
-            self.flows.remove(&loop_);
-        }
-    }
-
-    pub fn add_lane(&mut self, loop_: u32, lane: u32) {
-        self.flows.entry(loop_).or_default().lanes.push(lane);
-    }
-
-    pub fn remove_lane(&mut self, loop_: u32, lane: u32) {
-        if let Some(flow) = self.flows.get_mut(&loop_) {
-            flow.lanes.retain(|known| *known != lane);
-        }
-    }
-
-    /// The loop with the most waiting for its weight, and how much that is.
-    pub fn largest(&self) -> Option<(u128, u32)> {
-        self.order.last().copied()
-    }
-
-    pub fn lanes_of(&self, loop_: u32) -> &[u32] {
-        self.flows.get(&loop_).map_or(&[], |flow| &flow.lanes)
-    }
 }
 
 impl Engine {
@@ -103,95 +82,205 @@ impl Engine {
         if let Some(lane) = self.lane_index.get(&(skeleton, loop_, class)) {
             return *lane;
         }
+        let service = self.skeletons[skeleton as usize].service;
+        let index = self.free_lanes.pop().unwrap_or(self.lanes.len() as u32);
         let lane = Lane {
             skeleton,
             loop_,
             class,
             route: self.route_of(skeleton, loop_).into(),
-            calls: NIL,
+            head: NIL,
+            tail: NIL,
             len: 0,
+            runs: NIL,
             demand: [0; MAX_UNIT_KINDS],
             bound: NIL,
             slot: 0,
-            tag: 0,
-            seq: 0,
+            key: (0, 0, index),
+            least: 0,
+            roster: self.services[service as usize].rosters[class as usize].add_lane(loop_, index),
         };
-        let index = match self.free_lanes.pop() {
-            Some(index) => {
-                self.lanes[index as usize] = lane;
-                index
-            }
-            None => {
-                self.lanes.push(lane);
-                (self.lanes.len() - 1) as u32
-            }
-        };
+        match self.lanes.get_mut(index as usize) {
+            Some(free) => *free = lane,
+            None => self.lanes.push(lane),
+        }
         self.lane_index.insert((skeleton, loop_, class), index);
         self.skeletons[skeleton as usize].lanes += 1;
         self.pin_loop(loop_);
-        let service = self.skeletons[skeleton as usize].service;
-        self.services[service as usize].rosters[class as usize].add_lane(loop_, index);
         index
     }
 
-    /// Puts a waiter into its lane and says whether the lane's place may have changed.
-    pub(super) fn push_waiter(&mut self, waiter: u32) {
-        let (lane, seq, units) = {
-            let waiter = &self.waiters[waiter as usize];
-            (waiter.lane, waiter.seq, waiter.units)
-        };
-        let held = &mut self.lanes[lane as usize];
-        let mut root = held.calls;
-        held.len += 1;
-        for (sum, units) in held.demand.iter_mut().zip(units) {
-            *sum += u128::from(units);
+    /// A place for a call that is about to wait.
+    pub(super) fn new_waiter(&mut self, enqueued: Nanos) -> u32 {
+        self.seq += 1;
+        let seq = self.seq;
+        match self.free_waiters.pop() {
+            Some(index) => {
+                let waiter = &mut self.waiters[index as usize];
+                (waiter.seq, waiter.enqueued) = (seq, enqueued);
+                index
+            }
+            None => {
+                let (run, ahead, behind) = (NIL, NIL, NIL);
+                self.waiters.push(Waiter { generation: 0, run, ahead, behind, seq, enqueued });
+                (self.waiters.len() - 1) as u32
+            }
         }
-        self.calls.insert(&mut root, (seq, waiter), units);
-        self.lanes[lane as usize].calls = root;
+    }
+
+    /// Puts a waiter at the end of a lane; no call of the lane came later.
+    pub(super) fn push_waiter(&mut self, waiter: u32, lane: u32, like: Like, deadline: Nanos) {
+        let units = like.units;
+        self.deadlines.insert(waiter, deadline);
         self.waiting += 1;
         self.count_waiting(lane, 1);
-        self.replace_lane(lane, units[self.lanes[lane as usize].slot as usize] as i128);
+        self.append(waiter, lane, like);
+        let behind_another = self.lanes[lane as usize].head != waiter;
+        self.length_changed(lane, behind_another, &units, 1);
     }
 
     /// Takes a waiter out of its lane; an empty lane goes.
     pub(super) fn pull_waiter(&mut self, waiter: u32) {
-        let (lane, seq, units, deadline) = {
-            let waiter = &mut self.waiters[waiter as usize];
-            waiter.generation = waiter.generation.wrapping_add(1);
-            (waiter.lane, waiter.seq, waiter.units, waiter.deadline)
-        };
-        if !deadline.is_never() {
-            self.deadlines.remove(&(deadline, waiter));
+        self.deadlines.remove(waiter);
+        self.free_waiters.push(waiter);
+        self.waiting -= 1;
+        let Waiter { ref mut generation, run, ahead, behind, .. } = self.waiters[waiter as usize];
+        *generation = generation.wrapping_add(1);
+        let held = &mut self.runs[run as usize];
+        let (lane, units) = (held.lane, held.like.units);
+        held.len -= 1;
+        if held.first == waiter {
+            held.first = behind;
+        }
+        if held.len == 0 {
+            let key = (held.seq, run);
+            self.run_order.remove(&mut self.lanes[lane as usize].runs, key);
+            self.free_runs.push(run);
         }
         let held = &mut self.lanes[lane as usize];
-        let mut root = held.calls;
         held.len -= 1;
         for (sum, units) in held.demand.iter_mut().zip(units) {
             *sum -= u128::from(units);
         }
-        self.calls.remove(&mut root, (seq, waiter));
-        self.lanes[lane as usize].calls = root;
-        self.waiting -= 1;
+        match ahead {
+            NIL => held.head = behind,
+            ahead => self.waiters[ahead as usize].behind = behind,
+        }
+        match behind {
+            NIL => held.tail = ahead,
+            behind => self.waiters[behind as usize].ahead = ahead,
+        }
         self.count_waiting(lane, -1);
-        self.free_waiters.push(waiter);
-        self.replace_lane(lane, -(units[self.lanes[lane as usize].slot as usize] as i128));
-        if self.lanes[lane as usize].len == 0 {
+        self.length_changed(lane, ahead != NIL, &units, -1);
+        if self.lanes[lane as usize].head == NIL {
             self.drop_lane(lane);
+        }
+    }
+
+    /// Gives calls of a lane other units. The lane keeps its place, and they keep theirs in it.
+    pub(super) fn resize(&mut self, lane: u32, changed: &HashMap<u32, Units>) {
+        let alike = |waiter: u32| {
+            let like = &self.run_of(waiter).like;
+            let units = *changed.get(&waiter).unwrap_or(&like.units);
+            (waiter, Like { units, ..like.clone() })
+        };
+        let calls: Vec<(u32, Like)> = self.calls_of(lane).map(alike).collect();
+        let held = &mut self.lanes[lane as usize];
+        let before = held.demand;
+        let slot = held.slot as usize;
+        (held.head, held.tail, held.len) = (NIL, NIL, 0);
+        held.demand = [0; MAX_UNIT_KINDS];
+        while let Some(key) = self.run_order.first(held.runs) {
+            self.run_order.remove(&mut held.runs, key);
+            self.free_runs.push(key.1);
+        }
+        for (waiter, like) in calls {
+            self.append(waiter, lane, like);
+        }
+        let demand = self.lanes[lane as usize].demand[slot];
+        self.change_demand(lane, demand as i128 - before[slot] as i128);
+        self.replace_lane(lane);
+    }
+
+    fn append(&mut self, waiter: u32, lane: u32, like: Like) {
+        let held = &mut self.lanes[lane as usize];
+        held.len += 1;
+        for (sum, units) in held.demand.iter_mut().zip(like.units) {
+            *sum += u128::from(units);
+        }
+        let tail = std::mem::replace(&mut held.tail, waiter);
+        let last_run = match tail {
+            NIL => {
+                held.head = waiter;
+                NIL
+            }
+            tail => {
+                self.waiters[tail as usize].behind = waiter;
+                self.waiters[tail as usize].run
+            }
+        };
+        let run = match self.runs.get_mut(last_run as usize) {
+            Some(run) if run.like == like => {
+                run.len += 1;
+                last_run
+            }
+            _ => self.begin_run(waiter, lane, like),
+        };
+        let held = &mut self.waiters[waiter as usize];
+        (held.run, held.ahead, held.behind) = (run, tail, NIL);
+    }
+
+    fn begin_run(&mut self, waiter: u32, lane: u32, like: Like) -> u32 {
+        let seq = self.waiters[waiter as usize].seq;
+        let units = like.units;
+        let run = Run { lane, first: waiter, len: 1, seq, like };
+        let index = match self.free_runs.pop() {
+            Some(index) => {
+                self.runs[index as usize] = run;
+                index
+            }
+            None => {
+                self.runs.push(run);
+                (self.runs.len() - 1) as u32
+            }
+        };
+        self.run_order.insert(&mut self.lanes[lane as usize].runs, (seq, index), units);
+        index
+    }
+
+    /// A call came to a lane or left it. Behind a first call that costs the same it makes no difference to
+    /// anybody but itself: whenever it could go, that one could, and goes before it. Only the demand changes.
+    fn length_changed(&mut self, lane: u32, behind_another: bool, units: &Units, sign: i128) {
+        self.change_demand(lane, sign * i128::from(units[self.lanes[lane as usize].slot as usize]));
+        if !(behind_another && self.head_units(lane) == *units) {
+            self.replace_lane(lane);
         }
     }
 
     /// The first call of a lane.
     pub(super) fn head(&self, lane: u32) -> Option<u32> {
-        self.calls.first(self.lanes[lane as usize].calls).map(|(_, waiter)| waiter)
+        let head = self.lanes[lane as usize].head;
+        (head != NIL).then_some(head)
+    }
+
+    /// The run that a waiting call is of.
+    pub(super) fn run_of(&self, waiter: u32) -> &Run {
+        &self.runs[self.waiters[waiter as usize].run as usize]
+    }
+
+    /// The calls of a lane, by arrival.
+    pub(super) fn calls_of(&self, lane: u32) -> impl Iterator<Item = u32> + '_ {
+        let head = self.head(lane);
+        std::iter::successors(head, |call| {
+            let behind = self.waiters[*call as usize].behind;
+            (behind != NIL).then_some(behind)
+        })
     }
 
     fn count_waiting(&mut self, lane: u32, by: i32) {
-        let Lane { skeleton, loop_, class, .. } = self.lanes[lane as usize];
-        let (service, inverse) = {
-            let skeleton = &self.skeletons[skeleton as usize];
-            (skeleton.service, skeleton.inverse)
-        };
-        self.services[service as usize].rosters[class as usize].count(loop_, inverse, by);
+        let Lane { skeleton, class, roster, .. } = self.lanes[lane as usize];
+        let Skeleton { service, inverse, .. } = self.skeletons[skeleton as usize];
+        self.services[service as usize].rosters[class as usize].count(roster, inverse, by);
     }
 
     fn drop_lane(&mut self, lane: u32) {

@@ -177,7 +177,7 @@ impl Engine {
         self.arm(limit, Nanos::NEVER);
         self.limits[limit as usize].contention = None;
         self.limits[limit as usize].lent = None;
-        self.dirty.remove(&limit);
+        self.dirty.retain(|marked| marked.0 != limit);
         self.lent_limits.remove(&limit);
         self.free_limits.push(limit);
     }

@@ -12,6 +12,7 @@
 mod admit;
 mod change;
 pub(crate) mod contention;
+mod deadlines;
 mod explain;
 mod judge;
 mod lane;
@@ -23,11 +24,13 @@ mod pass;
 mod predict;
 mod pump;
 mod reseat;
+mod roster;
 mod route;
 mod settle;
 mod status;
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -41,8 +44,10 @@ pub use predict::Place;
 pub use status::{LimitStatus, ServiceCounts};
 
 use self::contention::LaneKey;
-use self::lane::{Lane, Waiter};
+use self::deadlines::Deadlines;
+use self::lane::{Lane, Run, Waiter};
 use self::loops::LoopRecord;
+use self::pump::Candidate;
 use self::route::{LoopType, Service, Skeleton, SkeletonKey};
 use crate::call::Shape;
 use crate::config::Config;
@@ -50,7 +55,7 @@ use crate::limit::{Limit, Spec};
 use crate::priority::Priority;
 use crate::refusal::Refusal;
 use crate::time::Nanos;
-use crate::tree::Arena;
+use crate::tree::{Arena, Sorted};
 
 /// Kinds of units on one route: at most seven dimensions, and the slot itself.
 pub(crate) const MAX_UNIT_KINDS: usize = 8;
@@ -102,6 +107,15 @@ impl Grant {
 pub struct Ticket {
     index: u32,
     generation: u32,
+}
+
+impl Ticket {
+    /// Its place in a table of waiting calls: no other that waits at the same time has the same, and they are as
+    /// small as can be.
+    #[must_use]
+    pub fn place(self) -> usize {
+        self.index as usize
+    }
 }
 
 /// What became of a call that waited.
@@ -162,16 +176,21 @@ pub struct Engine {
     free_in_flight: Vec<u32>,
     waiters: Vec<Waiter>,
     free_waiters: Vec<u32>,
+    runs: Vec<Run>,
+    free_runs: Vec<u32>,
     waiting: usize,
     seq: u64,
     /// The largest cost that ever waited.
     largest: u64,
     order: Arena<LaneKey, u64>,
-    calls: Arena<(u64, u32), Units>,
+    run_order: Arena<(u64, u32), Units>,
 
-    timers: BTreeSet<(Nanos, u32)>,
-    deadlines: BTreeSet<(Nanos, u32)>,
-    dirty: BTreeSet<u32>,
+    timers: Sorted<(Nanos, u32)>,
+    deadlines: Deadlines,
+    /// Limits to look at, some of them more than once.
+    dirty: BinaryHeap<Reverse<u32>>,
+    /// Empty, but not given back: whom to let go is found anew each time.
+    candidates: Vec<(u32, Candidate)>,
     verdicts: Vec<(Ticket, Verdict)>,
     loan_requests: Vec<LoanRequest>,
     lent_limits: BTreeSet<u32>,
@@ -216,14 +235,17 @@ impl Engine {
             free_in_flight: Vec::new(),
             waiters: Vec::new(),
             free_waiters: Vec::new(),
+            runs: Vec::new(),
+            free_runs: Vec::new(),
             waiting: 0,
             seq: 0,
             largest: 1,
             order: Arena::default(),
-            calls: Arena::default(),
-            timers: BTreeSet::new(),
-            deadlines: BTreeSet::new(),
-            dirty: BTreeSet::new(),
+            run_order: Arena::default(),
+            timers: Sorted::default(),
+            deadlines: Deadlines::default(),
+            dirty: BinaryHeap::new(),
+            candidates: Vec::new(),
             verdicts: Vec::new(),
             loan_requests: Vec::new(),
             lent_limits: BTreeSet::new(),
@@ -236,10 +258,10 @@ impl Engine {
     pub fn advance(&mut self, now: Nanos) {
         let now = self.clock(now);
         // A call that fits at its last moment goes; hence grants before refusals.
-        if self.timers.first().is_some_and(|(wake, _)| *wake <= now) || !self.dirty.is_empty() {
+        if self.timers.first().is_some_and(|(wake, _)| wake <= now) || !self.dirty.is_empty() {
             self.pump(now);
         }
-        while let Some(&(deadline, waiter)) = self.deadlines.first() {
+        while let Some((deadline, waiter)) = self.deadlines.first() {
             if deadline > now {
                 break;
             }
@@ -251,8 +273,8 @@ impl Engine {
     /// When [`Engine::advance`] should be called next, if at all.
     #[must_use]
     pub fn next_wake(&self) -> Option<Nanos> {
-        let timer = self.timers.first().map(|(wake, _)| *wake);
-        let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
+        let timer = self.timers.first().map(|(wake, _)| wake);
+        let deadline = self.deadlines.first().map(|(deadline, _)| deadline);
         match (timer, deadline) {
             (Some(timer), Some(deadline)) => Some(timer.min(deadline)),
             (timer, deadline) => timer.or(deadline),

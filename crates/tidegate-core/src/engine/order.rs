@@ -34,12 +34,10 @@ impl Engine {
             held.active += 1;
         }
         flow.lanes.push(lane);
-        let tag = flow.finish;
 
         let target = &mut self.lanes[lane as usize];
         target.bound = limit;
         target.slot = slot;
-        target.tag = tag;
         self.enter(lane);
         if !self.limits[limit as usize].meter.is_in_flight() {
             for (other, _) in route.iter().filter(|(other, _)| *other != limit) {
@@ -104,17 +102,23 @@ impl Engine {
         }
     }
 
-    /// Gives a lane the place that its first call and its smallest cost deserve, after a call came or went.
-    pub(super) fn replace_lane(&mut self, lane: u32, demand: i128) {
+    /// A lane has that much more waiting at the limit that holds it.
+    pub(super) fn change_demand(&mut self, lane: u32, demand: i128) {
         let Lane { bound, class, .. } = self.lanes[lane as usize];
+        if bound != NIL
+            && let Some(held) = &mut self.contention(bound).classes[class as usize]
+        {
+            held.demand = held.demand.saturating_add_signed(demand);
+        }
+    }
+
+    /// Gives a lane the place that its first call and its smallest cost deserve, after a call came or went.
+    pub(super) fn replace_lane(&mut self, lane: u32) {
+        let bound = self.lanes[lane as usize].bound;
         if bound == NIL {
             return;
         }
-        self.leave(lane);
-        self.enter(lane);
-        if let Some(held) = &mut self.contention(bound).classes[class as usize] {
-            held.demand = held.demand.saturating_add_signed(demand);
-        }
+        self.move_up_or_down(lane);
         self.mark(bound);
         if self.contention(bound).first == lane {
             let route = self.lanes[lane as usize].route.clone();
@@ -123,9 +127,17 @@ impl Engine {
     }
 
     /// Charges a loop at a limit where somebody waits. `in_turn` says that the call went because it was
-    /// first here; `units` may be negative when a call settles for less than it reserved.
-    pub(super) fn charge_flow(&mut self, limit: u32, lane: (u32, u32, u8), units: i128, in_turn: bool) {
-        let (loop_, skeleton, class) = lane;
+    /// first here; `units` may be negative when a call settles for less than it reserved. The lane `going`
+    /// is left where it is: it gets another place anyway.
+    pub(super) fn charge_flow(
+        &mut self,
+        limit: u32,
+        payer: (u32, u32, u8),
+        units: i128,
+        in_turn: bool,
+        going: u32,
+    ) {
+        let (loop_, skeleton, class) = payer;
         let inverse = i128::from(self.skeletons[skeleton as usize].inverse);
         let Some(contention) = self.limits[limit as usize].contention.as_mut() else { return };
         let Some(held) = contention.classes[class as usize].as_mut() else { return };
@@ -136,13 +148,12 @@ impl Engine {
         if in_turn {
             held.vtime = vtime.max(start);
         }
-        let lanes = flow.lanes.clone();
-        held.forget_idle();
-        for lane in lanes {
-            self.leave(lane);
-            let tag = self.class(limit, class).map_or(0, |class| class.tag(loop_));
-            self.lanes[lane as usize].tag = tag;
-            self.enter(lane);
+        if flow.lanes[..] != [going] {
+            let lanes = flow.lanes.clone();
+            held.forget_idle();
+            for lane in lanes.into_iter().filter(|lane| *lane != going) {
+                self.move_up_or_down(lane);
+            }
         }
         self.mark(limit);
     }
@@ -203,17 +214,12 @@ impl Engine {
     /// When the order at a limit changes by age alone, the lanes staying as they are.
     pub(super) fn next_aging(&self, limit: u32, now: Nanos) -> Nanos {
         let Some(contention) = self.limits[limit as usize].contention.as_ref() else { return Nanos::NEVER };
-        let heads: Vec<u32> = contention
-            .classes
-            .iter()
-            .flatten()
-            .filter_map(|c| self.order.first(c.root))
-            .map(|k| k.2)
-            .collect();
-        if heads.len() < 2 {
+        let classes = contention.classes.iter().flatten();
+        let firsts = classes.filter_map(|class| self.order.first(class.root)).map(|(_, _, lane)| lane);
+        if firsts.clone().nth(1).is_none() {
             return Nanos::NEVER;
         }
-        heads.into_iter().map(|lane| self.next_level(lane, now)).min().unwrap_or(Nanos::NEVER)
+        firsts.map(|lane| self.next_level(lane, now)).min().unwrap_or(Nanos::NEVER)
     }
 
     /// When the lane's first call has waited long enough for the next level.
@@ -248,13 +254,13 @@ impl Engine {
         let route = &self.lanes[lane as usize].route;
         let slot = route.iter().find(|(id, _)| *id == limit).map(|(_, slot)| *slot);
         match (slot, self.head(lane)) {
-            (Some(slot), Some(head)) => self.waiters[head as usize].units[slot as usize],
+            (Some(slot), Some(head)) => self.run_of(head).like.units[slot as usize],
             _ => 0,
         }
     }
 
     pub(super) fn head_units(&self, lane: u32) -> Units {
-        self.head(lane).map_or(Units::default(), |head| self.waiters[head as usize].units)
+        self.head(lane).map_or(Units::default(), |head| self.run_of(head).like.units)
     }
 
     /// Everything about waiting at a limit, made if it is not there.
@@ -275,23 +281,47 @@ impl Engine {
         (tag, seq, lane)
     }
 
+    /// Where a lane belongs in the queue it is bound to: its key there, and the least that it costs.
+    fn rank(&self, lane: u32) -> Option<(LaneKey, u64)> {
+        let Lane { head, runs, bound, class, loop_, slot, .. } = self.lanes[lane as usize];
+        let least = self.run_order.summary(runs)?[slot as usize];
+        let tag = self.class(bound, class as u8)?.tag(loop_);
+        Some(((tag, self.waiters[head as usize].seq, lane), least))
+    }
+
     fn enter(&mut self, lane: u32) {
-        let Some((seq, _)) = self.calls.first(self.lanes[lane as usize].calls) else { return };
+        let Some((key, least)) = self.rank(lane) else { return };
         let held = &mut self.lanes[lane as usize];
-        held.seq = seq;
-        let (key, limit, class) = ((held.tag, seq, lane), held.bound, held.class);
-        let least = self.calls.summary(held.calls).map_or(u64::MAX, |least| least[held.slot as usize]);
-        let Some(contention) = self.limits[limit as usize].contention.as_mut() else { return };
-        let held = contention.classes[class as usize].get_or_insert_default();
-        self.order.insert(&mut held.root, key, least);
+        (held.key, held.least) = (key, least);
+        if let Some(contention) = self.limits[held.bound as usize].contention.as_mut()
+            && let Some(class) = &mut contention.classes[held.class as usize]
+        {
+            self.order.insert(&mut class.root, key, least);
+        }
+    }
+
+    /// Moves a lane to where it now belongs.
+    fn move_up_or_down(&mut self, lane: u32) {
+        let Some((key, least)) = self.rank(lane) else { return };
+        let held = &mut self.lanes[lane as usize];
+        if (key, least) == (held.key, held.least) {
+            return;
+        }
+        let before = std::mem::replace(&mut held.key, key);
+        held.least = least;
+        if let Some(contention) = self.limits[held.bound as usize].contention.as_mut()
+            && let Some(class) = &mut contention.classes[held.class as usize]
+        {
+            self.order.replace(&mut class.root, before, key, least);
+        }
     }
 
     fn leave(&mut self, lane: u32) {
-        let Lane { tag, seq, bound, class, .. } = self.lanes[lane as usize];
+        let Lane { key, bound, class, .. } = self.lanes[lane as usize];
         if let Some(contention) = self.limits[bound as usize].contention.as_mut()
             && let Some(held) = contention.classes[class as usize].as_mut()
         {
-            self.order.remove(&mut held.root, (tag, seq, lane));
+            self.order.remove(&mut held.root, key);
         }
     }
 }

@@ -7,10 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::lane::Lane;
-use super::{Engine, Ticket};
+use super::lane::{Lane, Like, Run};
+use super::{Engine, MAX_UNIT_KINDS, Ticket, Units};
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 /// Where a waiting call stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,68 +27,70 @@ pub struct Place {
 impl Engine {
     /// When a waiting call is expected to go; the present time if that cannot be known.
     pub(super) fn forecast(&mut self, ticket: Ticket, now: Nanos) -> Nanos {
-        let waiter = &self.waiters[ticket.index as usize];
-        let (lane, units, seq) = (waiter.lane, waiter.units, waiter.seq);
-        let Lane { bound, ref route, .. } = self.lanes[lane as usize];
-        let route = route.clone();
+        let Run { lane, like: Like { units, .. }, .. } = *self.run_of(ticket.index);
+        let ahead = self.ahead_in_lane(lane, ticket.index);
+        self.forecast_behind(lane, &ahead, &units, self.lanes[lane as usize].bound, now)
+    }
+
+    /// When a call of `lane` is expected to go that has `ahead` of its own lane before it, if `bound` holds the
+    /// lane.
+    pub(super) fn forecast_behind(
+        &mut self,
+        lane: u32,
+        ahead: &[u128; MAX_UNIT_KINDS],
+        units: &Units,
+        bound: u32,
+        now: Nanos,
+    ) -> Nanos {
         let mut when = now;
-        // What its own lane takes before it is sure to be ahead of it at every limit. The call itself is
-        // the last of its lane when this is asked at its arrival; else this is an upper bound.
-        for &(limit, slot) in route.iter() {
-            let held = &self.limits[limit as usize];
-            if held.meter.is_in_flight() || units[slot as usize] == 0 {
+        // What its own lane takes before it is sure to be ahead of it at every limit.
+        for index in 0..self.lanes[lane as usize].route.len() {
+            let (limit, slot) = self.lanes[lane as usize].route[index];
+            let cost = units[slot as usize];
+            if cost == 0 || self.limits[limit as usize].meter.is_in_flight() {
                 continue;
             }
-            let mut ahead = self.ahead_in_lane(lane, seq, slot as usize);
+            let mut ahead = ahead[slot as usize];
             if limit == bound {
-                ahead = ahead.saturating_add(self.ahead_of_lane(lane, ahead));
+                ahead = ahead.saturating_add(self.ahead_of_lane(lane, bound, slot, ahead));
             }
-            let needs = ahead.saturating_add(u128::from(units[slot as usize]));
+            let needs = ahead.saturating_add(u128::from(cost));
             let withheld = self.withheld(limit, lane, now);
-            let held = &mut self.limits[limit as usize];
-            when = when.max(held.meter.flows_by(needs, withheld, now));
+            when = when.max(self.limits[limit as usize].meter.flows_by(needs, withheld, now));
         }
         when
     }
 
     /// Units of earlier calls of the same lane.
-    fn ahead_in_lane(&self, lane: u32, seq: u64, slot: usize) -> u128 {
+    fn ahead_in_lane(&self, lane: u32, waiter: u32) -> [u128; MAX_UNIT_KINDS] {
         let held = &self.lanes[lane as usize];
-        match self.calls.last(held.calls) {
-            Some((last, waiter)) if last == seq => {
-                held.demand[slot] - u128::from(self.waiters[waiter as usize].units[slot])
-            }
-            _ => {
-                let mut sum = 0;
-                self.calls.each(held.calls, &mut |(at, waiter)| {
-                    if at < seq {
-                        sum += u128::from(self.waiters[waiter as usize].units[slot]);
-                    }
-                    at < seq
-                });
-                sum
+        let mut ahead = [0; MAX_UNIT_KINDS];
+        if held.tail == waiter {
+            let own = &self.run_of(waiter).like.units;
+            ahead = std::array::from_fn(|slot| held.demand[slot] - u128::from(own[slot]));
+        } else {
+            for earlier in self.calls_of(lane).take_while(|earlier| *earlier != waiter) {
+                add(&mut ahead, &self.run_of(earlier).like.units);
             }
         }
+        ahead
     }
 
-    /// Units of other lanes at the limit that holds this one, which go before a call that has `own` units
-    /// of its own lane before it.
-    fn ahead_of_lane(&self, lane: u32, own: u128) -> u128 {
-        let Lane { bound, slot, class, loop_, skeleton, .. } = self.lanes[lane as usize];
-        if bound == NIL {
-            return 0;
-        }
-        let Some(contention) = &self.limits[bound as usize].contention else { return 0 };
+    /// Units of other lanes at the limit that holds this one, or will, which go before a call that has `own`
+    /// units of its own lane before it.
+    fn ahead_of_lane(&self, lane: u32, limit: u32, slot: u8, own: u128) -> u128 {
+        let Lane { bound, class, loop_, skeleton, .. } = self.lanes[lane as usize];
+        let Some(contention) = &self.limits[limit as usize].contention else { return 0 };
         let higher = contention.classes[class as usize + 1..].iter().flatten().map(|class| class.demand);
         let mut ahead = higher.fold(0_u128, u128::saturating_add);
         if let Some(held) = &contention.classes[class as usize] {
             let inverse = u128::from(self.skeletons[skeleton as usize].inverse);
-            let mine = self.lanes[lane as usize].demand[slot as usize];
+            let mine = if bound == limit { self.lanes[lane as usize].demand[slot as usize] } else { 0 };
             let start = held.tag(loop_).saturating_add(own.saturating_mul(inverse));
             // While this loop's tag goes from the virtual time to `start`, each other loop is served its
             // weight times that stretch.
-            let own_weight = (1_u128 << 64) / inverse.max(1);
-            let others = held.weights.saturating_sub(own_weight);
+            let waits = held.flows.get(&loop_).filter(|flow| !flow.lanes.is_empty());
+            let others = held.weights.saturating_sub(waits.map_or(0, |flow| flow.weight));
             let stretch = start.saturating_sub(held.vtime) >> 32;
             let served = stretch.saturating_mul(others) >> 32;
             ahead = ahead.saturating_add(served.min(held.demand.saturating_sub(mine)));
@@ -103,13 +104,13 @@ impl Engine {
         if !self.is_waiting(ticket) {
             return None;
         }
-        let waiter = &self.waiters[ticket.index as usize];
-        let (lane, seq, enqueued) = (waiter.lane, waiter.seq, waiter.enqueued);
+        let lane = self.run_of(ticket.index).lane;
+        let enqueued = self.waiters[ticket.index as usize].enqueued;
         let bound = self.lanes[lane as usize].bound;
         let slot_wait = self.limits[bound as usize].meter.is_in_flight();
         let when = self.forecast(ticket, now);
         Some(Place {
-            position: 1 + self.ranked_before(lane, seq, now),
+            position: 1 + self.ranked_before(lane, ticket.index, now),
             limit: self.limit_name(bound),
             expected: (!slot_wait && !when.is_never()).then(|| when.since(now)),
             waited: now.since(enqueued),
@@ -117,34 +118,46 @@ impl Engine {
     }
 
     /// How many calls at the same limit rank before one. Looks at all of them.
-    fn ranked_before(&self, lane: u32, seq: u64, now: Nanos) -> usize {
-        let Lane { bound, class, .. } = self.lanes[lane as usize];
+    fn ranked_before(&self, lane: u32, waiter: u32, now: Nanos) -> usize {
+        let Lane { bound, class, slot, key: (tag, ..), skeleton, .. } = self.lanes[lane as usize];
         let Some(contention) = &self.limits[bound as usize].contention else { return 0 };
-        let mine = self.start_tag(lane, seq);
+        let inverse = u128::from(self.skeletons[skeleton as usize].inverse);
+        let own = self.ahead_in_lane(lane, waiter)[slot as usize];
+        let mine = (tag.saturating_add(own.saturating_mul(inverse)), self.waiters[waiter as usize].seq);
         let mut before = 0;
         for (index, held) in contention.classes.iter().enumerate() {
             let Some(held) = held else { continue };
             self.order.each(held.root, &mut |(_, _, other)| {
-                let calls = self.lanes[other as usize].calls;
                 let higher = index > class as usize && !self.passes_by_age(bound, lane, other, now);
                 let older = index < class as usize && self.passes_by_age(bound, other, lane, now);
-                self.calls.each(calls, &mut |(at, _)| {
-                    let first = older && Some(at) == self.calls.first(calls).map(|(first, _)| first);
-                    let same = index == class as usize && (self.start_tag(other, at), at) < (mine, seq);
-                    before += usize::from(higher || first || same);
-                    true
-                });
+                if higher {
+                    before += self.lanes[other as usize].len as usize;
+                } else if older {
+                    before += 1;
+                } else if index == class as usize {
+                    before += self.start_tags(other).take_while(|theirs| *theirs < mine).count();
+                }
                 true
             });
         }
         before
     }
 
-    /// The start tag that a call of a lane will have at the limit that holds the lane.
-    fn start_tag(&self, lane: u32, seq: u64) -> u128 {
-        let Lane { slot, skeleton, tag, .. } = self.lanes[lane as usize];
+    /// The start tags that the calls of a lane will have at the limit that holds the lane, and their arrivals.
+    fn start_tags(&self, lane: u32) -> impl Iterator<Item = (u128, u64)> + '_ {
+        let Lane { slot, skeleton, key: (mut tag, ..), .. } = self.lanes[lane as usize];
         let inverse = u128::from(self.skeletons[skeleton as usize].inverse);
-        let ahead = self.ahead_in_lane(lane, seq, slot as usize);
-        tag.saturating_add(ahead.saturating_mul(inverse))
+        self.calls_of(lane).map(move |call| {
+            let cost = u128::from(self.run_of(call).like.units[slot as usize]);
+            let start = tag;
+            tag = tag.saturating_add(cost.saturating_mul(inverse));
+            (start, self.waiters[call as usize].seq)
+        })
+    }
+}
+
+fn add(sum: &mut [u128; MAX_UNIT_KINDS], units: &Units) {
+    for (sum, units) in sum.iter_mut().zip(units) {
+        *sum += u128::from(*units);
     }
 }

@@ -10,6 +10,7 @@
 //! Each look either yields a candidate or moves a lane to a limit that holds it in the present state, where
 //! it stays until the state changes. Hence the loop ends: between two grants a lane moves at most once.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::contention::LaneKey;
@@ -26,7 +27,7 @@ const LATE: u64 = 20_000_000;
 
 /// A call that may go.
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
+pub(super) struct Candidate {
     lane: u32,
     waiter: u32,
     in_turn: bool,
@@ -35,30 +36,46 @@ struct Candidate {
 impl Engine {
     /// Lets everybody go who may.
     pub(super) fn pump(&mut self, now: Nanos) {
-        while let Some(&(wake, limit)) = self.timers.first() {
+        while let Some((wake, limit)) = self.timers.first() {
             if wake > now {
                 break;
             }
             self.arm(limit, Nanos::NEVER);
             self.mark(limit);
         }
-        let mut candidates: Vec<(u32, Candidate)> = Vec::new();
+        let mut candidates = std::mem::take(&mut self.candidates);
         loop {
-            while let Some(limit) = self.dirty.pop_first() {
+            while let Some(limit) = self.next_marked() {
                 candidates.retain(|(at, _)| *at != limit);
                 if let Some(candidate) = self.look(limit, now) {
                     candidates.push((limit, candidate));
                 }
             }
-            let best = candidates
-                .iter()
-                .min_by_key(|(at, candidate)| (!candidate.in_turn, self.standing(candidate.lane, now), *at));
-            let Some(&(_, best)) = best else { break };
+            let best = match candidates[..] {
+                [] => break,
+                [(_, only)] => only,
+                _ => self.best(&candidates, now),
+            };
             self.let_go(best, now);
-            for (limit, _) in candidates.drain(..) {
-                self.dirty.insert(limit);
-            }
+            self.dirty.extend(candidates.drain(..).map(|(limit, _)| Reverse(limit)));
         }
+        self.candidates = candidates;
+    }
+
+    fn best(&self, candidates: &[(u32, Candidate)], now: Nanos) -> Candidate {
+        let rank = |(at, candidate): &(u32, Candidate)| {
+            (!candidate.in_turn, self.standing(candidate.lane, now), *at)
+        };
+        candidates.iter().min_by_key(|candidate| rank(candidate)).expect("there are several").1
+    }
+
+    /// The first of the limits to look at; each is looked at once, however often it was marked.
+    fn next_marked(&mut self) -> Option<u32> {
+        let Reverse(limit) = self.dirty.pop()?;
+        while self.dirty.peek() == Some(&Reverse(limit)) {
+            self.dirty.pop();
+        }
+        Some(limit)
     }
 
     /// Who may go at a limit, if anybody.
@@ -71,7 +88,7 @@ impl Engine {
             };
             self.note_first(limit, lane);
             let waiter = self.head(lane)?;
-            let units = self.waiters[waiter as usize].units;
+            let units = self.run_of(waiter).like.units;
             match self.obstacle(lane, &units, Role::Holder, now) {
                 None => return Some(Candidate { lane, waiter, in_turn: true }),
                 Some(held) if held.limit != limit => {
@@ -90,10 +107,20 @@ impl Engine {
                     let booked = self.booking(lane, now);
                     self.note_booking(limit, lane, booked);
                     self.want_loan(limit, units[self.lanes[lane as usize].slot as usize], now);
+                    if self.waits_alone(limit, lane) {
+                        return None;
+                    }
                     return self.backfill(limit, lane, booked, now);
                 }
             }
         }
+    }
+
+    /// Whether all that waits at a limit are calls like the first of them: what holds that one holds them all.
+    fn waits_alone(&self, limit: u32, first: u32) -> bool {
+        let Lane { head, len, .. } = self.lanes[first as usize];
+        let bound = self.limits[limit as usize].contention.as_ref().map_or(0, |held| held.bound);
+        bound == 1 && self.run_of(head).len == len
     }
 
     /// A call behind the first that fits and moves no booking.
@@ -144,9 +171,8 @@ impl Engine {
     fn fitting(&mut self, lane: u32, now: Nanos) -> Option<u32> {
         let allowed = self.allowance(lane, now)?;
         let fits = |units: &Units| units.iter().zip(&allowed).all(|(units, allowed)| units <= allowed);
-        self.calls
-            .find(self.lanes[lane as usize].calls, None, &mut |units| fits(units))
-            .map(|(_, waiter)| waiter)
+        let run = self.run_order.find(self.lanes[lane as usize].runs, None, &mut |units| fits(units));
+        run.map(|(_, run)| self.runs[run as usize].first)
     }
 
     /// Looks at `limit` again when a call of `lane` could go that another limit holds back.
@@ -159,20 +185,19 @@ impl Engine {
             }
         }
         self.arm_sooner(limit, self.next_level(lane, now));
-        let Some(least) = self.calls.summary(self.lanes[lane as usize].calls) else { return };
+        let Some(least) = self.run_order.summary(self.lanes[lane as usize].runs) else { return };
         let opens = self.opens(lane, &route, &least, now);
         if opens > now {
             self.arm_sooner(limit, opens);
             return;
         }
         // Each kind of unit has room for some call, but no call for all kinds: look at each.
-        let mut calls = Vec::new();
-        self.calls.each(self.lanes[lane as usize].calls, &mut |(_, waiter)| {
-            calls.push(waiter);
+        let mut costs = Vec::new();
+        self.run_order.each(self.lanes[lane as usize].runs, &mut |(_, run)| {
+            costs.push(self.runs[run as usize].like.units);
             true
         });
-        for waiter in calls {
-            let units = self.waiters[waiter as usize].units;
+        for units in costs {
             let opens = self.opens(lane, &route, &units, now);
             if opens > now {
                 self.arm_sooner(limit, opens);
@@ -199,7 +224,7 @@ impl Engine {
         let Lane { ref route, bound, loop_, class, skeleton, .. } = self.lanes[lane as usize];
         let route: Arc<[Use]> = route.clone();
         let held = &self.waiters[waiter as usize];
-        let (units, enqueued) = (held.units, held.enqueued);
+        let (units, enqueued) = (self.run_of(waiter).like.units, held.enqueued);
         let ticket = Ticket { index: waiter, generation: held.generation };
 
         let paced = bound != NIL && !self.limits[bound as usize].meter.is_in_flight();
@@ -213,7 +238,7 @@ impl Engine {
         let grant = self.spend(skeleton, loop_, class, units, &route, stamp, now);
         for &(limit, slot) in route.iter() {
             let units = i128::from(units[slot as usize]);
-            self.charge_flow(limit, (loop_, skeleton, class as u8), units, in_turn && limit == bound);
+            self.charge_flow(limit, (loop_, skeleton, class as u8), units, in_turn && limit == bound, lane);
         }
         self.pull_waiter(waiter);
         self.mark_route(&route);
@@ -249,7 +274,7 @@ impl Engine {
     /// Marks a limit to be looked at.
     pub(super) fn mark(&mut self, limit: u32) {
         if self.limits[limit as usize].contention.is_some() {
-            self.dirty.insert(limit);
+            self.dirty.push(Reverse(limit));
         }
     }
 
@@ -263,10 +288,12 @@ impl Engine {
     /// Something changed at a limit: looks again there and wherever that decides.
     pub(super) fn touched(&mut self, limit: u32) {
         let Some(contention) = self.limits[limit as usize].contention.as_mut() else { return };
-        self.dirty.insert(limit);
-        self.dirty.extend(contention.watchers.drain(..));
-        if contention.through.len() <= super::judge::MANY {
-            self.dirty.extend(contention.through.keys());
+        self.dirty.push(Reverse(limit));
+        if !contention.watchers.is_empty() {
+            self.dirty.extend(contention.watchers.drain(..).map(Reverse));
+        }
+        if (1..=super::judge::MANY).contains(&contention.through.len()) {
+            self.dirty.extend(contention.through.keys().copied().map(Reverse));
         }
     }
 
@@ -274,24 +301,22 @@ impl Engine {
         let before = std::mem::replace(&mut self.contention(limit).first, lane);
         if before != lane && before != NIL {
             // Its booking no longer counts: whoever it held back may go.
-            let route = self.lanes[before as usize].route.clone();
-            self.mark_others(limit, &route);
+            self.mark_others(limit, before);
         }
     }
 
     fn note_booking(&mut self, limit: u32, lane: u32, booked: Nanos) {
         let before = std::mem::replace(&mut self.contention(limit).booked, booked);
         if before != booked {
-            let route = self.lanes[lane as usize].route.clone();
-            self.mark_others(limit, &route);
+            self.mark_others(limit, lane);
         }
     }
 
-    fn mark_others(&mut self, limit: u32, route: &[Use]) {
-        for &(other, _) in route.iter().filter(|(other, _)| *other != limit) {
+    fn mark_others(&mut self, limit: u32, lane: u32) {
+        for &(other, _) in self.lanes[lane as usize].route.iter().filter(|(other, _)| *other != limit) {
             let waiting = self.limits[other as usize].contention.as_ref().is_some_and(|held| held.bound > 0);
             if waiting {
-                self.dirty.insert(other);
+                self.dirty.push(Reverse(other));
             }
         }
     }
@@ -304,7 +329,7 @@ impl Engine {
             return;
         }
         if !before.is_never() {
-            self.timers.remove(&(before, limit));
+            self.timers.remove((before, limit));
         }
         if !wake.is_never() {
             self.timers.insert((wake, limit));

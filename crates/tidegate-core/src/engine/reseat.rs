@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::lane::Waiter;
-use super::{Engine, SLOT, Ticket, Verdict};
+use hashbrown::HashMap;
+
+use super::lane::{Like, Waiter};
+use super::{Engine, SLOT, Ticket, Units, Verdict};
 use crate::dimension::Dimension;
 use crate::priority::Priority;
 use crate::refusal::{Reason, Refusal};
@@ -15,8 +17,10 @@ use crate::tree::NIL;
 pub(super) struct Unseated {
     index: u32,
     waiter: Waiter,
+    deadline: Nanos,
     loop_: u32,
     class: Priority,
+    like: Like,
     units: Vec<(Dimension, u64)>,
 }
 
@@ -26,12 +30,18 @@ impl Engine {
         let mut all = Vec::new();
         for lane in self.lane_index.values() {
             let held = &self.lanes[*lane as usize];
-            self.calls.each(held.calls, &mut |(_, index)| {
-                let waiter = self.waiters[index as usize].clone();
-                let units = self.relayout(held.skeleton, &waiter);
-                all.push(Unseated { index, waiter, loop_: held.loop_, class: held.class, units });
-                true
-            });
+            all.extend(self.calls_of(*lane).map(|index| {
+                let like = self.run_of(index).like.clone();
+                Unseated {
+                    index,
+                    waiter: self.waiters[index as usize].clone(),
+                    deadline: self.deadlines.of(index),
+                    loop_: held.loop_,
+                    class: held.class,
+                    units: self.relayout(held.skeleton, &like.units),
+                    like,
+                }
+            }));
         }
         all.sort_by_key(|unseated| unseated.waiter.seq);
         for unseated in &all {
@@ -47,15 +57,15 @@ impl Engine {
         // Their places are free now; they get the same ones, so that tickets stay good.
         let places: BTreeSet<u32> = waiting.iter().map(|unseated| unseated.index).collect();
         self.free_waiters.retain(|index| !places.contains(index));
-        for Unseated { index, mut waiter, loop_, class, units } in waiting {
+        for Unseated { index, waiter, deadline, loop_, class, mut like, units } in waiting {
             let ticket = Ticket { index, generation: waiter.generation };
-            let routed = self.resolve_shape(&waiter.shape.clone(), now);
+            let routed = self.resolve_shape(&like.shape, now);
             let refused = match routed {
                 Err(refusal) => Some(refusal),
                 Ok(skeleton) => {
-                    waiter.units = self.layout(skeleton, &units);
+                    like.units = self.layout(skeleton, &units);
                     let route = self.route_of(skeleton, loop_);
-                    let fits = self.fit_units(&mut waiter.units, &route, class, waiter.estimated);
+                    let fits = self.fit_units(&mut like.units, &route, class, like.estimated);
                     let refused = fits.map(|(limit, cost, capacity)| Refusal {
                         reason: Reason::TooLarge { cost, capacity },
                         limit: Some(self.limit_name(limit)),
@@ -63,13 +73,9 @@ impl Engine {
                         reset: self.reset_of(limit, now),
                     });
                     if refused.is_none() {
-                        waiter.lane = self.lane_for(skeleton, loop_, class);
-                        let lane = waiter.lane;
-                        if !waiter.deadline.is_never() {
-                            self.deadlines.insert((waiter.deadline, index));
-                        }
+                        let lane = self.lane_for(skeleton, loop_, class);
                         self.waiters[index as usize] = waiter;
-                        self.push_waiter(index);
+                        self.push_waiter(index, lane, like, deadline);
                         if self.lanes[lane as usize].bound == NIL {
                             let first = route.first().map_or(NIL, |(limit, _)| *limit);
                             if first != NIL {
@@ -94,16 +100,14 @@ impl Engine {
         let mut free = BTreeSet::new();
         for lane in self.lane_index.values() {
             if self.lanes[*lane as usize].bound == NIL {
-                self.calls.each(self.lanes[*lane as usize].calls, &mut |call| {
-                    free.insert(call);
-                    true
-                });
+                free.extend(self.calls_of(*lane).map(|call| (self.waiters[call as usize].seq, call)));
             }
         }
         for (_, waiter) in free {
             let held = &self.waiters[waiter as usize];
             let ticket = Ticket { index: waiter, generation: held.generation };
-            let (units, lane) = (held.units, &self.lanes[held.lane as usize]);
+            let run = self.run_of(waiter);
+            let (units, lane) = (run.like.units, &self.lanes[run.lane as usize]);
             let (skeleton, loop_, class) = (lane.skeleton, lane.loop_, lane.class);
             let grant = self.grant(skeleton, loop_, class, &units, now);
             self.pull_waiter(waiter);
@@ -113,18 +117,16 @@ impl Engine {
     }
 
     /// A waiting call's units by dimension, as its old route laid them out.
-    fn relayout(&self, skeleton: u32, waiter: &Waiter) -> Vec<(Dimension, u64)> {
+    fn relayout(&self, skeleton: u32, units: &Units) -> Vec<(Dimension, u64)> {
         let held = &self.skeletons[skeleton as usize].layout;
-        (0..SLOT)
-            .filter_map(|slot| Some((held.dimension(slot)?.clone(), waiter.units[slot as usize])))
-            .collect()
+        (0..SLOT).filter_map(|slot| Some((held.dimension(slot)?.clone(), units[slot as usize]))).collect()
     }
 
     /// Units by dimension in the layout of a route. A dimension that the old route did not count is not
     /// known any more, and counts as one request or as nothing.
-    fn layout(&self, skeleton: u32, units: &[(Dimension, u64)]) -> super::Units {
+    fn layout(&self, skeleton: u32, units: &[(Dimension, u64)]) -> Units {
         let held = &self.skeletons[skeleton as usize].layout;
-        let mut laid = super::Units::default();
+        let mut laid = Units::default();
         for slot in 0..SLOT {
             if let Some(dimension) = held.dimension(slot) {
                 let known = units.iter().find(|(known, _)| known == dimension).map(|(_, units)| *units);
@@ -140,19 +142,21 @@ impl Engine {
         let mut impossible = Vec::new();
         for lane in self.lane_index.values().copied().collect::<BTreeSet<_>>() {
             let (route, class) = (self.lanes[lane as usize].route.clone(), self.lanes[lane as usize].class);
-            let mut calls = Vec::new();
-            self.calls.each(self.lanes[lane as usize].calls, &mut |(seq, waiter)| {
-                calls.push((seq, waiter));
-                true
-            });
-            for (seq, waiter) in calls {
-                let held = &self.waiters[waiter as usize];
-                let mut units = held.units;
-                match self.fit_units(&mut units, &route, class, held.estimated) {
-                    Some((limit, cost, capacity)) => impossible.push((seq, waiter, limit, cost, capacity)),
-                    None if units != held.units => self.resize(waiter, units),
+            let mut smaller = HashMap::new();
+            for waiter in self.calls_of(lane) {
+                let like = &self.run_of(waiter).like;
+                let mut units = like.units;
+                match self.fit_units(&mut units, &route, class, like.estimated) {
+                    Some((limit, cost, capacity)) => {
+                        let seq = self.waiters[waiter as usize].seq;
+                        impossible.push((seq, waiter, limit, cost, capacity));
+                    }
+                    None if units != like.units => drop(smaller.insert(waiter, units)),
                     None => {}
                 }
+            }
+            if !smaller.is_empty() {
+                self.resize(lane, &smaller);
             }
         }
         impossible.sort_unstable();
@@ -171,24 +175,5 @@ impl Engine {
             self.mark(limit);
         }
         self.pump(now);
-    }
-
-    /// Gives a waiting call other units.
-    fn resize(&mut self, waiter: u32, units: super::Units) {
-        let held = self.waiters[waiter as usize].clone();
-        // An empty lane goes, and with it what it was bound to.
-        let lane = self.lanes[held.lane as usize].clone();
-        self.pull_waiter(waiter);
-        self.free_waiters.retain(|index| *index != waiter);
-        let held = Waiter { units, lane: self.lane_for(lane.skeleton, lane.loop_, lane.class), ..held };
-        let target = held.lane;
-        if !held.deadline.is_never() {
-            self.deadlines.insert((held.deadline, waiter));
-        }
-        self.waiters[waiter as usize] = held;
-        self.push_waiter(waiter);
-        if self.lanes[target as usize].bound == NIL {
-            self.bind(target, lane.bound);
-        }
     }
 }

@@ -8,8 +8,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::lane::{Roster, Use};
+use super::lane::Use;
 use super::layout::Layout;
+use super::roster::Roster;
 use super::{Engine, SLOT};
 use crate::call::{Call, Cost, Shape};
 use crate::config::{Mode, SettleRule};
@@ -118,6 +119,16 @@ impl Engine {
     }
 
     pub(super) fn resolve_shape(&mut self, shape: &Arc<Shape>, now: Nanos) -> Result<u32, Refusal> {
+        let found = shape.found.0.load(Ordering::Relaxed);
+        if (found >> 32) as u32 == self.tag {
+            return Ok(found as u32);
+        }
+        let skeleton = self.look_up(shape, now)?;
+        shape.found.0.store(u64::from(self.tag) << 32 | u64::from(skeleton), Ordering::Relaxed);
+        Ok(skeleton)
+    }
+
+    fn look_up(&mut self, shape: &Arc<Shape>, now: Nanos) -> Result<u32, Refusal> {
         if let Some(skeleton) = self.shapes.get(shape) {
             return Ok(*skeleton);
         }

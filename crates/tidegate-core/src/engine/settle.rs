@@ -35,7 +35,7 @@ impl Engine {
             }
             let change = i128::from(cost) - i128::from(reserved);
             let lane = (grant.loop_, grant.skeleton, grant.class as u8);
-            engine.charge_flow(limit, lane, change, false);
+            engine.charge_flow(limit, lane, change, false, NIL);
             true
         });
     }
@@ -71,7 +71,7 @@ impl Engine {
                 lent.give_back(reserved, grant.at, now);
             }
             let lane = (grant.loop_, grant.skeleton, grant.class as u8);
-            engine.charge_flow(limit, lane, -i128::from(reserved), false);
+            engine.charge_flow(limit, lane, -i128::from(reserved), false, NIL);
             true
         });
     }

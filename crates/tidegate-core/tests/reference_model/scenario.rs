@@ -84,7 +84,15 @@ pub const HEAVY: f64 = 3.0;
 
 impl Scenario {
     pub fn random(seed: u64) -> Scenario {
-        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5eed);
+        Scenario::of(Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5eed), 1, false)
+    }
+
+    /// More calls, many of them alike, so that they wait behind each other.
+    pub fn crowded(seed: u64) -> Scenario {
+        Scenario::of(Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0xc0de), 6, true)
+    }
+
+    fn of(mut dice: Dice, least: u64, alike: bool) -> Scenario {
         let places = [Place::Global, Place::Service, Place::Endpoint, Place::Model];
         let mut limits = Vec::new();
         let count = 1 + dice.below(3) as usize;
@@ -93,10 +101,18 @@ impl Scenario {
             limits.push(random_limit(&mut dice, places[(start + index) % 4]));
         }
         limits.sort_by_key(|limit| limit.place);
-        let calls = 1 + dice.below(6) as usize;
+        let calls = (least + dice.below(6)) as usize;
+        let mut plans: Vec<CallPlan> = Vec::new();
         let mut events = Vec::new();
         for _ in 0..calls {
-            events.push((random_time(&mut dice), Event::Arrive(random_call(&mut dice))));
+            let at = random_time(&mut dice);
+            let plan = if alike && !plans.is_empty() && dice.below(3) > 0 {
+                plans[dice.below(plans.len() as u64) as usize].clone()
+            } else {
+                random_call(&mut dice)
+            };
+            plans.push(plan.clone());
+            events.push((at, Event::Arrive(plan)));
         }
         for _ in 0..dice.below(5) {
             let number = dice.below(calls as u64) as usize;
