@@ -24,6 +24,9 @@ pub(crate) struct Contention {
     pub bound: u32,
     /// The rate limits at which lanes are bound whose route passes through here, and how many lanes.
     pub through: BTreeMap<u32, u32>,
+    /// Where something is reserved: how many waiting lanes of each priority pass through here, wherever they are
+    /// bound.
+    pub passing: [u32; 4],
     /// Limits to look at again when something changes here.
     pub watchers: Vec<u32>,
     /// What may still go past a higher priority by age alone, in millionths of a unit.
@@ -41,12 +44,20 @@ impl Default for Contention {
             classes: [None, None, None, None],
             bound: 0,
             through: BTreeMap::new(),
+            passing: [0; 4],
             watchers: Vec::new(),
             credit: 0,
             wake: Nanos::NEVER,
             first: NIL,
             booked: Nanos::NEVER,
         }
+    }
+}
+
+impl Contention {
+    /// Whether nobody waits here or passes through.
+    pub fn is_over(&self) -> bool {
+        self.bound == 0 && self.through.is_empty() && self.watchers.is_empty() && self.passing == [0; 4]
     }
 }
 

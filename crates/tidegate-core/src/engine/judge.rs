@@ -12,6 +12,8 @@
 use super::lane::Lane;
 use super::{Engine, Units};
 use crate::algorithm::UNBOUNDED;
+use crate::config::Reserve;
+use crate::priority::Priority;
 use crate::time::Nanos;
 
 /// Above this many limits whose first lanes pass through one limit, only those whose time comes soon enough
@@ -167,9 +169,12 @@ impl Engine {
         booked
     }
 
-    /// The units of a limit that calls of this lane must leave alone. A lane that is old enough to go
-    /// before a higher priority is not held back by what is reserved for that one: else nothing would be
-    /// left for it while the higher one takes all there is.
+    /// The units of a limit that calls of this lane must leave alone.
+    ///
+    /// A lane whose level is above a priority is not held back by what is reserved for that one while calls of
+    /// it wait for the same limit: else nothing would be left for it while these take all there is. Like going
+    /// before them it is paid from the credit. Where the others are bound does not matter: they move as this one
+    /// does, and the two would follow each other for ever.
     pub(super) fn withheld(&self, limit: u32, lane: u32, now: Nanos) -> u64 {
         let held = &self.limits[limit as usize];
         let withheld = &self.specs[held.spec as usize].withheld;
@@ -178,14 +183,34 @@ impl Engine {
             return 0;
         }
         let Some(contention) = held.contention.as_ref() else { return withheld[class] };
-        let higher = (class + 1..4).rev().find_map(|higher| {
-            let root = contention.classes[higher].as_ref()?.root;
-            Some((higher, self.order.first(root)?.2))
-        });
-        match higher {
-            Some((higher, first)) if self.passes_by_age(limit, lane, first, now) => withheld[higher],
+        let level = usize::try_from(self.level(lane, now)).unwrap_or(usize::MAX);
+        let outranked = (class + 1..level.min(4)).rev().find(|higher| contention.passing[*higher] > 0);
+        match outranked {
+            Some(higher) if self.has_credit(limit, lane) => withheld[higher],
             _ => withheld[class],
         }
+    }
+
+    /// Whether `cost` only fits a limit because its lane's age lets it take what is reserved for others.
+    pub(super) fn takes_reserved(&mut self, limit: u32, class: Priority, cost: u64, now: Nanos) -> bool {
+        let held = &mut self.limits[limit as usize];
+        let withheld = self.specs[held.spec as usize].withheld[class as usize];
+        withheld > 0 && cost > 0 && !held.meter.fits(cost, withheld, now)
+    }
+
+    /// Whether a lane may be held back less when it reaches its next level.
+    pub(super) fn age_frees(&self, lane: u32, now: Nanos) -> bool {
+        let Lane { class, ref route, .. } = self.lanes[lane as usize];
+        let reserved = |limit: u32| {
+            let held = &self.limits[limit as usize];
+            self.specs[held.spec as usize].withheld[class as usize] > 0
+        };
+        route.iter().any(|(limit, _)| reserved(*limit)) && self.level(lane, now) <= Priority::Critical as u64
+    }
+
+    /// Whether a limit keeps a share for some priorities.
+    pub(super) fn reserves(&self, limit: u32) -> bool {
+        self.specs[self.limits[limit as usize].spec as usize].definition.reserve() != Reserve::default()
     }
 
     /// The limits whose first lanes are booked so soon that their booking at `limit` could matter to a call

@@ -107,7 +107,27 @@ impl Engine {
         self.lane_index.insert((skeleton, loop_, class), index);
         self.skeletons[skeleton as usize].lanes += 1;
         self.pin_loop(loop_);
+        self.count_passing(index, 1);
         index
+    }
+
+    /// A lane begins or ceases to pass through limits that keep a share for some priorities. Whom that holds
+    /// back depends on who waits there.
+    fn count_passing(&mut self, lane: u32, by: i32) {
+        let Lane { class, ref route, .. } = self.lanes[lane as usize];
+        let route = route.clone();
+        for &(limit, _) in route.iter() {
+            if !self.reserves(limit) {
+                continue;
+            }
+            let passing = &mut self.contention(limit).passing[class as usize];
+            let before = *passing;
+            *passing = passing.saturating_add_signed(by);
+            if before == 0 || *passing == 0 {
+                self.touched(limit);
+            }
+            self.tidy(limit);
+        }
     }
 
     /// A place for a call that is about to wait.
@@ -285,6 +305,7 @@ impl Engine {
 
     fn drop_lane(&mut self, lane: u32) {
         self.unbind(lane);
+        self.count_passing(lane, -1);
         let Lane { skeleton, loop_, class, .. } = self.lanes[lane as usize];
         self.lane_index.remove(&(skeleton, loop_, class));
         self.skeletons[skeleton as usize].lanes -= 1;

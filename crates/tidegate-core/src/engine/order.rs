@@ -180,7 +180,7 @@ impl Engine {
         self.level(low, now) > self.level(high, now) && self.has_credit(limit, low)
     }
 
-    fn has_credit(&self, limit: u32, lane: u32) -> bool {
+    pub(super) fn has_credit(&self, limit: u32, lane: u32) -> bool {
         let (cap, _) = self.credit_rule(limit, self.lanes[lane as usize].skeleton);
         let cost = self.head_cost(lane, limit);
         let credit = self.limits[limit as usize].contention.as_ref().map_or(0, |held| held.credit);

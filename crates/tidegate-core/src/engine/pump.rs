@@ -97,7 +97,7 @@ impl Engine {
                 }
                 Some(held) => {
                     self.arm(limit, held.until.min(self.next_aging(limit, now)));
-                    if held.by_rank {
+                    if held.by_rank || self.age_frees(lane, now) {
                         self.arm_sooner(limit, self.next_level(lane, now));
                     }
                     if self.limits[limit as usize].meter.is_in_flight() {
@@ -232,9 +232,7 @@ impl Engine {
             true => self.booking(lane, now).max(enqueued).max(Nanos(now.0.saturating_sub(LATE))).min(now),
             false => now,
         };
-        if in_turn {
-            self.keep_credit(lane, bound, &route, &units);
-        }
+        self.keep_credit(lane, in_turn, &units, now);
         let grant = self.spend(skeleton, loop_, class, units, &route, stamp, now);
         for &(limit, slot) in route.iter() {
             let units = i128::from(units[slot as usize]);
@@ -246,16 +244,20 @@ impl Engine {
         self.verdicts.push((ticket, Verdict::Granted(grant)));
     }
 
-    /// Books what went past a higher priority by age, and what that earns the others.
-    fn keep_credit(&mut self, lane: u32, bound: u32, route: &[Use], units: &Units) {
-        let Lane { class, skeleton, .. } = self.lanes[lane as usize];
-        for &(limit, slot) in route {
+    /// Books what went past a higher priority, or took what is reserved for it, by age; and what others that
+    /// went in turn earn those who wait.
+    fn keep_credit(&mut self, lane: u32, in_turn: bool, units: &Units, now: Nanos) {
+        let Lane { class, skeleton, bound, ref route, .. } = self.lanes[lane as usize];
+        let route = route.clone();
+        for &(limit, slot) in route.iter() {
             let cost = units[slot as usize];
+            let reserved = self.takes_reserved(limit, class, cost, now);
             let Some(contention) = self.limits[limit as usize].contention.as_mut() else { continue };
             let above = &contention.classes[class as usize + 1..];
-            if limit == bound && above.iter().flatten().any(|class| class.active > 0) {
+            let passes = in_turn && limit == bound && above.iter().flatten().any(|class| class.active > 0);
+            if passes || reserved {
                 contention.credit -= i128::from(cost) * MILLION;
-            } else {
+            } else if in_turn {
                 self.earn_credit(limit, skeleton, cost);
             }
         }
@@ -345,7 +347,7 @@ impl Engine {
     /// Drops what is remembered about waiting at a limit when nothing does.
     pub(super) fn tidy(&mut self, limit: u32) {
         let held = self.limits[limit as usize].contention.as_ref();
-        if held.is_some_and(|held| held.bound == 0 && held.through.is_empty() && held.watchers.is_empty()) {
+        if held.is_some_and(|held| held.is_over()) {
             self.arm(limit, Nanos::NEVER);
             self.limits[limit as usize].contention = None;
             self.see_if_plain(limit);

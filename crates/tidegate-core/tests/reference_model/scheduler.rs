@@ -104,12 +104,12 @@ impl Reference {
     fn next_time(&self) -> Option<Nanos> {
         let mut times = BTreeSet::new();
         for call in &self.waiting {
-            for withheld in [true, false] {
+            for class in Priority::ALL {
                 let mut fits = Nanos::ZERO;
                 for (index, limit) in self.limits.iter().enumerate() {
                     let cost = self.cost(&call.plan, index);
                     if cost > 0 && limit.dimension.is_some() && call.plan.passes(limit.place) {
-                        let kept = if withheld { limit.withheld[call.lane.4 as usize] } else { 0 };
+                        let kept = limit.withheld[class.max(call.lane.4) as usize];
                         times.insert(limit.meter.earliest(cost, kept));
                         fits = fits.max(limit.meter.earliest(cost, kept));
                     }
@@ -334,15 +334,15 @@ impl Reference {
                 continue;
             }
             let cost = self.cost(&plan, index);
-            if in_turn {
-                let here: Vec<LaneId> =
-                    self.bound.iter().filter(|(_, at)| **at == index).map(|(l, _)| *l).collect();
-                let higher = here.iter().any(|other| other.4 > lane.4);
-                if bound == Some(index) && higher {
-                    self.limits[index].credit -= i128::from(cost) * 1_000_000;
-                } else {
-                    self.earn(index, cost);
-                }
+            let here: Vec<LaneId> =
+                self.bound.iter().filter(|(_, at)| **at == index).map(|(l, _)| *l).collect();
+            let passes = in_turn && bound == Some(index) && here.iter().any(|other| other.4 > lane.4);
+            let (now, kept) = (self.now, self.limits[index].withheld[lane.4 as usize]);
+            let reserved = kept > 0 && cost > 0 && !self.limits[index].meter.fits(cost, kept, now);
+            if passes || reserved {
+                self.limits[index].credit -= i128::from(cost) * 1_000_000;
+            } else if in_turn {
+                self.earn(index, cost);
             }
             self.limits[index].meter.take(cost, stamp, self.now);
         }
@@ -428,12 +428,15 @@ impl Reference {
     }
 
     fn passes_by_age(&self, limit: usize, low: LaneId, high: LaneId) -> bool {
-        let cost = match self.head(low).1.passes(self.limits[limit].place) {
-            true => self.cost(&self.head(low).1, limit),
+        self.level(low) > self.level(high) && self.has_credit(limit, low)
+    }
+
+    fn has_credit(&self, limit: usize, lane: LaneId) -> bool {
+        let cost = match self.head(lane).1.passes(self.limits[limit].place) {
+            true => self.cost(&self.head(lane).1, limit),
             false => 0,
         };
-        self.level(low) > self.level(high)
-            && self.limits[limit].credit >= i128::from(cost.min(self.cap(limit))) * 1_000_000
+        self.limits[limit].credit >= i128::from(cost.min(self.cap(limit))) * 1_000_000
     }
 
     /// What is granted where somebody waits, in turn or at once, lets the old pass by age.
@@ -547,14 +550,17 @@ impl Reference {
     }
 
     fn withheld(&self, limit: usize, lane: LaneId) -> u64 {
-        let withheld = self.limits[limit].withheld;
-        let higher = Priority::ALL.into_iter().rev().filter(|class| *class > lane.4).find_map(|class| {
-            let lanes = self.bound.iter().filter(|(l, at)| **at == limit && l.4 == class).map(|(l, _)| *l);
-            lanes.min_by_key(|lane| self.key(limit, *lane))
-        });
-        match higher {
-            Some(higher) if self.passes_by_age(limit, lane, higher) => withheld[higher.4 as usize],
-            _ => withheld[lane.4 as usize],
+        let held = &self.limits[limit];
+        let waits = |class: Priority| {
+            self.waiting.iter().any(|call| call.lane.4 == class && call.plan.passes(held.place))
+        };
+        let outranked = Priority::ALL
+            .into_iter()
+            .rev()
+            .find(|class| *class > lane.4 && (*class as u64) < self.level(lane) && waits(*class));
+        match outranked {
+            Some(higher) if self.has_credit(limit, lane) => held.withheld[higher as usize],
+            _ => held.withheld[lane.4 as usize],
         }
     }
 

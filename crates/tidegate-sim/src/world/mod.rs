@@ -325,6 +325,8 @@ impl<'s> World<'s> {
         let Some(engine) = &mut self.engine else { return Ok(()) };
         let verdicts: Vec<_> = engine.verdicts().collect();
         self.tally.waiting_now(engine.waiting());
+        // What is lent runs out as time passes, and bookings with it.
+        event.unsettled |= !self.scenario.faults.lenders.is_empty();
         event.current = self.scenario.faults.timer_late.is_none() || event.current;
         for (ticket, verdict) in verdicts {
             let Some(call) = self.tickets.remove(&ticket) else {
