@@ -1,41 +1,40 @@
 //! Plays random scenarios, one for each seed, with every promise checked, and each of them twice.
 //!
-//! `cargo run --release -p tidegate-sim --example campaign -- [FIRST] [COUNT]`; with a third argument it plays one
-//! seed up to that event and tells the last events.
+//! `cargo run --release -p tidegate-sim --example campaign -- [FIRST] [COUNT] [EVENT]` ends with the first promise
+//! that is not kept, and tells the last events up to it; with an event it plays no further than that.
+
+use std::process::ExitCode;
 
 use tidegate_sim::{Options, Scenario, simulate};
 
-fn main() -> std::process::ExitCode {
-    let mut numbers = std::env::args().skip(1).map(|text| text.parse::<u64>().expect("a number"));
-    let first = numbers.next().unwrap_or(0);
-    let count = numbers.next().unwrap_or(1_000);
-    let until_event = numbers.next();
-    let (mut events, mut went, mut broken) = (0, 0, 0);
-    for seed in first..first + count {
+fn main() -> ExitCode {
+    let numbers: Option<Vec<u64>> = std::env::args().skip(1).map(|text| text.parse().ok()).collect();
+    let Some(numbers) = numbers.filter(|numbers| numbers.len() <= 3) else {
+        eprintln!("usage: campaign [FIRST] [COUNT] [EVENT]");
+        return ExitCode::from(2);
+    };
+    let (first, count) = (numbers.first().copied().unwrap_or(0), numbers.get(1).copied().unwrap_or(1_000));
+    let until_event = numbers.get(2).copied();
+    let (mut events, mut went) = (0, 0);
+    for seed in first..first.saturating_add(count) {
         let scenario = Scenario::random(seed);
         let options = Options { until_event, ..Options::default() };
         let report = simulate(&scenario, seed, &options).expect("a valid scenario");
         events += report.events;
         went += report.workloads.iter().map(|load| load.went).sum::<u64>();
         if let Some(violation) = &report.violation {
-            broken += 1;
-            println!("seed {seed}: {} broken at event {}", violation.invariant.name(), violation.event);
-            println!("  {}", violation.message);
-            println!(
-                "  replay: cargo run --release -p tidegate-sim --example campaign -- {seed} 1 {}",
-                violation.event
-            );
-            if count == 1 {
-                violation.story.iter().for_each(|line| println!("  {line}"));
-            }
-            continue;
+            let (event, what) = (violation.event, violation.invariant.name());
+            println!("seed {seed}: {what} broken at event {event}: {}", violation.message);
+            violation.story.iter().for_each(|line| println!("  {line}"));
+            println!("replay: cargo run --release -p tidegate-sim --example campaign -- {seed} 1 {event}");
+            return ExitCode::FAILURE;
         }
         let again = simulate(&scenario, seed, &Options { checks: false, until_event, story: 0 });
         if again.expect("a valid scenario").digest != report.digest {
-            broken += 1;
-            println!("seed {seed}: determinism broken: two runs differ");
+            println!("seed {seed}: two runs of it differ: determinism broken at event {}", report.events);
+            return ExitCode::FAILURE;
         }
     }
-    println!("{count} scenarios, {events} events, {went} calls went, {broken} broken");
-    std::process::ExitCode::from(u8::from(broken > 0))
+    println!("{count} scenarios, {events} events, {went} calls went: every promise was kept");
+    ExitCode::SUCCESS
 }

@@ -24,8 +24,7 @@ pub(crate) struct Contention {
     pub bound: u32,
     /// The rate limits at which lanes are bound whose route passes through here, and how many lanes.
     pub through: BTreeMap<u32, u32>,
-    /// Where something is reserved: how many waiting lanes of each priority pass through here, wherever they are
-    /// bound.
+    /// How many waiting lanes of each priority pass through here, wherever they are bound.
     pub passing: [u32; 4],
     /// Limits to look at again when something changes here.
     pub watchers: Vec<u32>,
@@ -57,7 +56,7 @@ impl Default for Contention {
 impl Contention {
     /// Whether nobody waits here or passes through.
     pub fn is_over(&self) -> bool {
-        self.bound == 0 && self.through.is_empty() && self.watchers.is_empty() && self.passing == [0; 4]
+        self.passing == [0; 4] && self.bound == 0 && self.through.is_empty() && self.watchers.is_empty()
     }
 }
 
@@ -100,11 +99,19 @@ impl Class {
         self.flows.get(&loop_).map_or(self.vtime, |flow| flow.finish.max(self.vtime))
     }
 
-    /// Forgets loops that are no better or worse off than one that was never here.
-    pub fn forget_idle(&mut self) {
+    /// Forgets loops that are no better or worse off than one that was never here, and says which.
+    pub fn forget_idle(&mut self) -> Vec<u32> {
+        let mut forgotten = Vec::new();
         if self.flows.len() > 64 + 2 * self.active as usize {
             let vtime = self.vtime;
-            self.flows.retain(|_, flow| !flow.lanes.is_empty() || flow.finish > vtime);
+            self.flows.retain(|loop_, flow| {
+                let stays = !flow.lanes.is_empty() || flow.finish > vtime;
+                if !stays {
+                    forgotten.push(*loop_);
+                }
+                stays
+            });
         }
+        forgotten
     }
 }

@@ -111,19 +111,22 @@ impl Engine {
         index
     }
 
-    /// A lane begins or ceases to pass through limits that keep a share for some priorities. Whom that holds
-    /// back depends on who waits there.
+    /// A lane begins or ceases to wait. Limits on its route know who passes through them, wherever that one is
+    /// bound: what is saved up for going by age lasts as long as anybody waits, and whom a reserve holds back
+    /// depends on who does.
     fn count_passing(&mut self, lane: u32, by: i32) {
         let Lane { class, ref route, .. } = self.lanes[lane as usize];
         let route = route.clone();
         for &(limit, _) in route.iter() {
-            if !self.reserves(limit) {
-                continue;
-            }
-            let passing = &mut self.contention(limit).passing[class as usize];
+            let contention = self.contention(limit);
+            let passing = &mut contention.passing[class as usize];
             let before = *passing;
             *passing = passing.saturating_add_signed(by);
-            if before == 0 || *passing == 0 {
+            let changed = before == 0 || *passing == 0;
+            if contention.passing == [0; 4] {
+                contention.credit = 0;
+            }
+            if changed && self.reserves(limit) {
                 self.touched(limit);
             }
             self.tidy(limit);

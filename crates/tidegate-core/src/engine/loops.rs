@@ -23,7 +23,7 @@ pub(crate) struct LoopRecord {
     name: Option<Arc<str>>,
     /// Its first limit; the others follow as siblings, in the order of the config.
     pub first: u32,
-    /// Calls in flight and lanes.
+    /// Calls in flight, lanes, and limits that remember what it was served.
     pins: u32,
 }
 

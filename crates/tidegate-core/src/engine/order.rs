@@ -26,6 +26,7 @@ impl Engine {
         let held = contention.classes[class as usize].get_or_insert_default();
         held.demand += demand;
         let vtime = held.vtime;
+        let is_new = !held.flows.contains_key(&loop_);
         let flow = held.flows.entry(loop_).or_default();
         if flow.lanes.is_empty() {
             flow.finish = flow.finish.max(vtime);
@@ -34,6 +35,9 @@ impl Engine {
             held.active += 1;
         }
         flow.lanes.push(lane);
+        if is_new {
+            self.pin_loop(loop_);
+        }
 
         let target = &mut self.lanes[lane as usize];
         target.bound = limit;
@@ -59,6 +63,7 @@ impl Engine {
         let demand = self.lanes[lane as usize].demand[slot as usize];
         self.leave(lane);
         self.lanes[lane as usize].bound = NIL;
+        let mut forgotten = Vec::new();
         let contention = self.contention(bound);
         contention.bound -= 1;
         let was_first = contention.first == lane;
@@ -72,14 +77,15 @@ impl Engine {
                 if flow.lanes.is_empty() {
                     held.weights -= flow.weight;
                     held.active -= 1;
-                    held.forget_idle();
+                    forgotten = held.forget_idle();
                 }
             }
         }
         if contention.bound == 0 {
-            contention.classes = [None, None, None, None];
-            contention.credit = 0;
+            let classes = std::mem::take(&mut contention.classes);
+            forgotten.extend(classes.iter().flatten().flat_map(|class| class.flows.keys()));
         }
+        self.unpin_loops(forgotten);
         if !self.limits[bound as usize].meter.is_in_flight() {
             for (other, _) in route.iter().filter(|(other, _)| *other != bound) {
                 if let Some(through) = self.limits[*other as usize].contention.as_mut() {
@@ -142,6 +148,7 @@ impl Engine {
         let Some(contention) = self.limits[limit as usize].contention.as_mut() else { return };
         let Some(held) = contention.classes[class as usize].as_mut() else { return };
         let vtime = held.vtime;
+        let is_new = !held.flows.contains_key(&loop_);
         let flow = held.flows.entry(loop_).or_default();
         let start = flow.finish.max(vtime);
         flow.finish = start.saturating_add_signed(units.saturating_mul(inverse));
@@ -150,12 +157,24 @@ impl Engine {
         }
         if flow.lanes[..] != [going] {
             let lanes = flow.lanes.clone();
-            held.forget_idle();
+            let forgotten = held.forget_idle();
+            if is_new {
+                self.pin_loop(loop_);
+            }
+            self.unpin_loops(forgotten);
             for lane in lanes.into_iter().filter(|lane| *lane != going) {
                 self.move_up_or_down(lane);
             }
         }
         self.mark(limit);
+    }
+
+    /// Loops that are remembered for what they were served are not forgotten: another that got the place of one
+    /// in the table of loops would be taken for it.
+    fn unpin_loops(&mut self, forgotten: Vec<u32>) {
+        for loop_ in forgotten {
+            self.unpin_loop(loop_);
+        }
     }
 
     /// The first-ranked lane at a limit.

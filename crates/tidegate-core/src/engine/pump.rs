@@ -267,7 +267,7 @@ impl Engine {
     pub(super) fn earn_credit(&mut self, limit: u32, skeleton: u32, cost: u64) {
         let (cap, share) = self.credit_rule(limit, skeleton);
         let Some(contention) = self.limits[limit as usize].contention.as_mut() else { return };
-        if contention.bound > 0 {
+        if contention.passing != [0; 4] {
             let earned = contention.credit + i128::from(cost) * share;
             contention.credit = earned.min(i128::from(cap) * MILLION);
         }

@@ -237,6 +237,15 @@ impl Reference {
         if !self.waiting.iter().any(|call| call.lane == lane) {
             self.unbind(lane);
         }
+        for index in 0..self.limits.len() {
+            if !self.somebody_passes(index) {
+                self.limits[index].credit = 0;
+            }
+        }
+    }
+
+    fn somebody_passes(&self, limit: usize) -> bool {
+        self.waiting.iter().any(|call| call.plan.passes(self.limits[limit].place))
     }
 
     // ---- letting go ----
@@ -374,7 +383,6 @@ impl Reference {
         let Some(limit) = self.bound.remove(&lane) else { return };
         if !self.bound.values().any(|at| *at == limit) {
             self.limits[limit].classes.clear();
-            self.limits[limit].credit = 0;
         }
     }
 
@@ -441,7 +449,7 @@ impl Reference {
 
     /// What is granted where somebody waits, in turn or at once, lets the old pass by age.
     fn earn(&mut self, limit: usize, cost: u64) {
-        if self.bound.values().any(|at| *at == limit) {
+        if self.somebody_passes(limit) {
             let earned = self.limits[limit].credit + i128::from(cost) * self.share;
             self.limits[limit].credit = earned.min(i128::from(self.cap(limit)) * 1_000_000);
         }

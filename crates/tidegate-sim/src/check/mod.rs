@@ -532,7 +532,10 @@ impl Judge {
         let Some(desk) = self.desk_of(kind) else { return Ok(()) };
         let level = self.level(call, routes, now);
         // A lower priority whose turn it should have been, whichever of its loops is first.
-        let denied = Priority::ALL.into_iter().filter(|class| *class < kind.class).any(|class| {
+        // What is kept for the higher one is not its turn, as long as that one need not wait for it.
+        let kept = |class: Priority| kind.limits.iter().any(|used| used.withheld[class as usize] > 0);
+        let lower = Priority::ALL.into_iter().filter(|class| *class < kind.class && !kept(*class));
+        let denied = lower.into_iter().any(|class| {
             self.roll.youngest_first(kind.group, class).is_some_and(|old| {
                 let costs = self.calls[old.call as usize].costs.first().copied().unwrap_or(0);
                 costs <= cost && self.level(old.call, routes, now) > level

@@ -293,7 +293,14 @@ impl<'s> World<'s> {
         if let Some(engine) = &mut self.engine {
             engine.advance(self.now);
         }
-        self.collect(Happening { current: true, ..Happening::default() })
+        self.collect(Happening { current: true, ..Happening::default() })?;
+        match self.engine.as_ref().and_then(Engine::next_wake) {
+            Some(again) if again <= self.now => {
+                let message = "the engine is woken, and wants to be woken again at once".to_owned();
+                Err(self.broken(crate::report::Invariant::WorkConserving, message))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn happen(&mut self, event: Event) -> Result<(), Stop> {

@@ -1,0 +1,47 @@
+//! Random scenarios with random configurations and faults: every promise is kept, and the same seed gives the same
+//! run. `TIDEGATE_SCENARIOS=n` plays so many (300 unless it says otherwise), from `TIDEGATE_SEED` on.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate_sim::{Options, Scenario, simulate};
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn every_promise_is_kept_in_random_scenarios() {
+    let first = number("TIDEGATE_SEED").unwrap_or(0);
+    let last = first + number("TIDEGATE_SCENARIOS").unwrap_or(300);
+    let next = AtomicU64::new(first);
+    let play_all = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= last {
+                break;
+            }
+            play(seed);
+        }
+    };
+    std::thread::scope(|threads| {
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        (0..workers).for_each(|_| drop(threads.spawn(play_all)));
+    });
+}
+
+fn play(seed: u64) {
+    let scenario = Scenario::random(seed);
+    let report = simulate(&scenario, seed, &Options::default()).expect("a valid scenario");
+    if let Some(violation) = report.violation {
+        let story = violation.story.join("\n  ");
+        panic!(
+            "seed {seed}, event {}: {}: {}\n  {story}\nreplay: cargo run --release -p tidegate-sim --example campaign -- {seed} 1 {}",
+            violation.event,
+            violation.invariant.name(),
+            violation.message,
+            violation.event,
+        );
+    }
+    let again = simulate(&scenario, seed, &Options { checks: false, ..Options::default() });
+    assert_eq!(again.expect("a valid scenario").digest, report.digest, "seed {seed}: two runs differ");
+}
