@@ -23,7 +23,7 @@ pub(crate) struct LoopRecord {
     /// Its first limit; the others follow as siblings, in the order of the config.
     pub first: u32,
     /// Calls in flight and lanes.
-    pins: u32,
+    pub pins: u32,
 }
 
 impl Engine {

@@ -90,6 +90,9 @@ impl Engine {
     /// Undoes the first `taken` limits of a route.
     #[cold]
     fn put_back(&mut self, arrival: &Arrival, taken: usize, now: Nanos) {
+        if taken == 0 {
+            return;
+        }
         let route = self.route_of(arrival.skeleton, arrival.loop_);
         for &(limit, slot) in &route[..taken] {
             self.limits[limit as usize].meter.put_back(arrival.units[slot as usize], now);
