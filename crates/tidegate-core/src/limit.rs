@@ -193,27 +193,30 @@ impl Spec {
 }
 
 /// One limit at work.
+// In this order: what most calls look at comes first and fits into two cache lines. With a million loops that is
+// what a decision waits for.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Limit {
+    pub spec: u32,
+    /// The config in force when it was made: older grants took nothing here.
+    pub since: u32,
+    /// The loop that it belongs to, and the next limit of that loop.
+    pub owner: u32,
+    pub sibling: u32,
+    /// Nobody waits here, nothing is lent and nothing reserved: room is all that matters.
+    pub plain: bool,
     pub meter: Meter,
     /// Whose units these are, if they are lent.
     pub lent: Option<Box<Allotment>>,
     /// Who waits here or holds a booking that passes through.
     pub contention: Option<Box<Contention>>,
-    pub spec: u32,
-    /// Nobody waits here, nothing is lent and nothing reserved: room is all that matters.
-    pub plain: bool,
-    /// The loop that it belongs to, and the next limit of that loop.
-    pub owner: u32,
-    pub sibling: u32,
-    /// The config in force when it was made: older grants took nothing here.
-    pub since: u32,
 }
 
 impl Limit {
     pub fn new(spec: u32, of: &Spec, meter: Meter, since: u32) -> Limit {
         let plain = of.withheld == [0; 4];
-        Limit { meter, lent: None, contention: None, spec, plain, owner: NIL, sibling: NIL, since }
+        Limit { spec, since, owner: NIL, sibling: NIL, plain, meter, lent: None, contention: None }
     }
 
     /// Whether `cost` may go now: the meter has room, and so has the allotment.
@@ -237,5 +240,16 @@ impl Limit {
     /// Whether nothing would be forgiven by forgetting it.
     pub fn is_idle(&self, now: Nanos) -> bool {
         self.contention.is_none() && self.lent.is_none() && self.meter.full_at() <= now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A million loops have a million of them.
+    #[test]
+    fn a_limit_takes_two_cache_lines() {
+        assert_eq!(size_of::<Limit>(), 128);
     }
 }

@@ -68,6 +68,7 @@ impl SlidingWindow {
     }
 
     /// Spends `cost` if it fits, for a call that goes at this very moment.
+    #[inline]
     pub fn try_take(&mut self, cost: u64, withheld: u64, now: Nanos) -> bool {
         self.advance(now);
         // What is left is judged without sums that could overflow: `used` may be above N, `withheld` is not.
@@ -88,8 +89,11 @@ impl SlidingWindow {
     /// The same in the middle of a slot. If it says no, it has changed nothing, and `cost` may fit all the same.
     #[inline(always)]
     pub(super) fn try_take_quickly(&mut self, cost: u64, now: Nanos) -> bool {
+        if now.0 >= self.turn {
+            return false;
+        }
         let used = match self.used.checked_add(cost) {
-            Some(used) if used <= self.units && now.0 < self.turn => used,
+            Some(used) if used <= self.units => used,
             _ => return false,
         };
         if let Some(pacer) = &mut self.pacer
@@ -277,22 +281,28 @@ impl SlidingWindow {
 
     #[cold]
     fn turn(&mut self, now: Nanos) {
-        let (grain, window) = (self.grain(), self.window);
+        let (grain, window, slot) = (self.grain(), self.window, self.current_slot());
         let expired = |slot| expiry(slot, grain, window) <= now;
-        let mut gone = self.slots.forget(self.current_slot(), expired);
+        let mut gone = 0;
+        if self.slots.first(slot).is_some_and(expired) {
+            gone = self.slots.forget(slot, expired);
+        }
+        let mut current = slot;
         // A slot that ends with the clock's range never ends.
         if now.0 >= self.slot_end && self.slot_end < u64::MAX {
-            let (slot, units) = (self.current_slot(), std::mem::take(&mut self.current));
-            if expired(slot) {
-                gone = gone.saturating_add(units);
-            } else if units > 0 {
-                self.slots.push(slot, units);
+            match std::mem::take(&mut self.current) {
+                0 => {}
+                units if expired(slot) => gone = gone.saturating_add(units),
+                units => self.slots.push(slot, units),
             }
-            self.slot_end = self.end_of(now);
+            current = now.0 / grain;
+            self.slot_end = (current + 1).saturating_mul(grain);
         }
-        self.uncount(gone);
-        let oldest = self.slots.first(self.current_slot());
-        self.turn = oldest.map_or(u64::MAX, |slot| self.expiry(slot).0).min(self.slot_end);
+        if gone > 0 {
+            self.uncount(gone);
+        }
+        let oldest = self.slots.first(current).map_or(u64::MAX, |slot| expiry(slot, grain, window).0);
+        self.turn = oldest.min(self.slot_end);
     }
 }
 

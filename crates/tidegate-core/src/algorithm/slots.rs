@@ -61,13 +61,16 @@ impl Slots {
 
     /// Forgets the oldest as long as `expired` says so, and says how many units they had.
     pub fn forget(&mut self, current: u64, expired: impl Fn(u64) -> bool) -> u64 {
-        let gone = self.iter(current).take_while(|(slot, _)| expired(*slot));
-        let (count, units) = gone.fold((0, 0_u64), |(n, sum), (_, units)| (n + 1, sum.saturating_add(units)));
         match self {
-            Slots::Small(entries) => drop(entries.drain(..count)),
-            Slots::Large(entries) => drop(entries.drain(..count)),
+            Slots::Small(entries) => {
+                let gone = entries.iter().take_while(|(low, _)| expired(whole(current, *low))).count();
+                entries.drain(..gone).map(|(_, units)| u64::from(units)).sum()
+            }
+            Slots::Large(entries) => {
+                let gone = entries.iter().take_while(|(slot, _)| expired(*slot)).count();
+                entries.drain(..gone).fold(0, |sum, (_, units)| sum.saturating_add(units))
+            }
         }
-        units
     }
 
     /// Takes up to `units` away from a slot, and says how many it had.

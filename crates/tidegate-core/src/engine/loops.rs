@@ -24,7 +24,7 @@ pub(crate) struct LoopRecord {
     /// Its first limit; the others follow as siblings, in the order of the config.
     pub first: u32,
     /// Calls in flight, lanes, and limits that remember what it was served.
-    pins: u32,
+    pub pins: u32,
 }
 
 impl Engine {

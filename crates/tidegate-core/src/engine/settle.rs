@@ -41,21 +41,28 @@ impl Engine {
     }
 
     /// The end of most calls: nothing to settle and nobody waiting. Only slots come back, and only if no
-    /// config came between and the loop has no limits of its own; else says that there is more to do.
+    /// config came between; else says that there is more to do.
     #[inline]
     fn free_slots(&mut self, grant: &Grant) -> bool {
         let Engine { skeletons, limits, loops, in_flight, .. } = self;
         let grant = &in_flight[grant.index as usize];
         let held = &mut skeletons[grant.skeleton as usize];
-        if grant.epoch != self.epoch || (grant.loop_ != NIL && loops[grant.loop_ as usize].first != NIL) {
+        if grant.epoch != self.epoch {
             return false;
         }
         for &(limit, slot) in &held.slots {
             limits[limit as usize].meter.release(grant.units[(slot & SLOT) as usize]);
         }
         held.in_flight -= 1;
-        let loop_ = grant.loop_;
-        self.unpin_loop(loop_);
+        if let Some(record) = loops.get_mut(grant.loop_ as usize) {
+            let mut own = record.first;
+            for &slot in &held.loop_slots {
+                let Some(limit) = limits.get_mut(own as usize) else { break };
+                limit.meter.release(grant.units[(slot & SLOT) as usize]);
+                own = limit.sibling;
+            }
+            record.pins -= 1;
+        }
         true
     }
 
