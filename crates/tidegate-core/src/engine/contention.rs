@@ -72,7 +72,8 @@ impl Default for Class {
     }
 }
 
-/// One loop's service at one limit.
+/// One loop's service at one limit. The loop is not forgotten as long as this is here: another would get its
+/// place, and pay for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flow {
     /// The start tag of its next call.
@@ -89,11 +90,20 @@ impl Class {
         self.flows.get(&loop_).map_or(self.vtime, |flow| flow.finish.max(self.vtime))
     }
 
-    /// Forgets loops that are no better or worse off than one that was never here.
-    pub fn forget_idle(&mut self) {
+    /// Forgets loops that are no better or worse off than one that was never here; says which.
+    #[must_use]
+    pub fn forget_idle(&mut self) -> Vec<u32> {
+        let mut forgotten = Vec::new();
         if self.flows.len() > 64 + 2 * self.active as usize {
             let vtime = self.vtime;
-            self.flows.retain(|_, flow| !flow.lanes.is_empty() || flow.finish > vtime);
+            self.flows.retain(|loop_, flow| {
+                let kept = !flow.lanes.is_empty() || flow.finish > vtime;
+                if !kept {
+                    forgotten.push(*loop_);
+                }
+                kept
+            });
         }
+        forgotten
     }
 }

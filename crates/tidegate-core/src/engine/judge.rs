@@ -12,6 +12,7 @@
 use super::lane::Lane;
 use super::{Engine, Units};
 use crate::algorithm::UNBOUNDED;
+use crate::config::Reserve;
 use crate::time::Nanos;
 
 /// Above this many limits whose first lanes pass through one limit, only those whose time comes soon enough
@@ -91,9 +92,8 @@ impl Engine {
         let mut least = (UNBOUNDED, Nanos::NEVER);
         let Some(contention) = self.limits[limit as usize].contention.as_ref() else { return least };
         let here = (contention.bound > 0).then_some(limit);
-        let through: Vec<u32> = match contention.through.len() {
-            0 => Vec::new(),
-            1..=MANY => contention.through.keys().copied().collect(),
+        let through = match contention.through.len() {
+            ..=MANY => self.through(limit),
             _ => self.due_soon(limit, cost, now),
         };
         for at in here.into_iter().chain(through) {
@@ -104,6 +104,13 @@ impl Engine {
             }
         }
         least
+    }
+
+    /// Other limits whose first lanes may pass through one; some of them, if they are many.
+    pub(super) fn through(&self, limit: u32) -> Vec<u32> {
+        let contention = self.limits[limit as usize].contention.as_ref();
+        let through = contention.filter(|held| !held.through.is_empty());
+        through.map_or(Vec::new(), |held| held.through.keys().copied().take(MANY).collect())
     }
 
     /// What the first lane of limit `at` leaves over at `limit` for `lane`, if it ranks before it.
@@ -177,15 +184,39 @@ impl Engine {
         if withheld[class] == 0 {
             return 0;
         }
-        let Some(contention) = held.contention.as_ref() else { return withheld[class] };
-        let higher = (class + 1..4).rev().find_map(|higher| {
-            let root = contention.classes[higher].as_ref()?.root;
-            Some((higher, self.order.first(root)?.2))
-        });
-        match higher {
+        match self.first_above(limit, class) {
             Some((higher, first)) if self.passes_by_age(limit, lane, first, now) => withheld[higher],
             _ => withheld[class],
         }
+    }
+
+    /// When age may change what is withheld from a lane anywhere on its route, the lanes staying as they are.
+    pub(super) fn next_withheld(&self, lane: u32, now: Nanos) -> Nanos {
+        let Lane { class, ref route, .. } = self.lanes[lane as usize];
+        let mut next = Nanos::NEVER;
+        for &(limit, _) in route.iter() {
+            let withheld = &self.specs[self.limits[limit as usize].spec as usize].withheld;
+            if withheld[class as usize] > 0
+                && let Some((_, first)) = self.first_above(limit, class as usize)
+            {
+                next = next.min(self.next_level(lane, now)).min(self.next_level(first, now));
+            }
+        }
+        next
+    }
+
+    /// The first lane at a limit of the highest class above one.
+    fn first_above(&self, limit: u32, class: usize) -> Option<(usize, u32)> {
+        let contention = self.limits[limit as usize].contention.as_ref()?;
+        (class + 1..4).rev().find_map(|higher| {
+            let root = contention.classes[higher].as_ref()?.root;
+            Some((higher, self.order.first(root)?.2))
+        })
+    }
+
+    /// Whether a limit keeps a share for some priorities.
+    pub(super) fn reserves(&self, limit: u32) -> bool {
+        self.specs[self.limits[limit as usize].spec as usize].definition.reserve() != Reserve::default()
     }
 
     /// The limits whose first lanes are booked so soon that their booking at `limit` could matter to a call

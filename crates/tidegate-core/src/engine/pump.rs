@@ -96,7 +96,8 @@ impl Engine {
                     self.bind(lane, held.limit);
                 }
                 Some(held) => {
-                    self.arm(limit, held.until.min(self.next_aging(limit, now)));
+                    let aged = self.next_aging(limit, now).min(self.next_withheld(lane, now));
+                    self.arm(limit, held.until.min(aged));
                     if held.by_rank {
                         self.arm_sooner(limit, self.next_level(lane, now));
                     }
@@ -134,6 +135,11 @@ impl Engine {
             false => held.meter.spare(now, cost, withheld, booked.max(now)).min(lent),
         };
         let room = held.room(0, now);
+        let classes = held.contention.iter().flat_map(|held| held.classes.iter().flatten());
+        if let Some(least) = classes.filter_map(|class| self.order.summary(class.root)).min() {
+            let grows = self.grows_beside(limit, first, least, now);
+            self.arm_sooner(limit, grows);
+        }
         for class in Priority::ALL.into_iter().rev() {
             let root = self.class(limit, class as u8).map_or(NIL, |class| class.root);
             let mut after: Option<LaneKey> = None;
@@ -167,6 +173,21 @@ impl Engine {
         None
     }
 
+    /// A first call that has room and yet does not go, since another limit holds it, leaves more beside it as room
+    /// grows: when it leaves enough at `limit` for a call that costs at least `least`, or for a larger one.
+    fn grows_beside(&mut self, limit: u32, first: u32, least: u64, now: Nanos) -> Nanos {
+        let cost = self.head_cost(first, limit);
+        let in_flight = self.limits[limit as usize].meter.is_in_flight();
+        if in_flight || cost == 0 || self.booking(first, now) > now {
+            return Nanos::NEVER;
+        }
+        let withheld = self.withheld(limit, first, now);
+        let held = &mut self.limits[limit as usize];
+        let spare = held.meter.spare(now, cost, withheld, now);
+        let grows = held.earliest(cost.saturating_add(least.max(spare.saturating_add(1))), withheld, now);
+        if grows > now { grows } else { Nanos::NEVER }
+    }
+
     /// The first call of a lane that may go now.
     fn fitting(&mut self, lane: u32, now: Nanos) -> Option<u32> {
         let allowed = self.allowance(lane, now)?;
@@ -184,8 +205,16 @@ impl Engine {
                 watchers.push(limit);
             }
         }
-        self.arm_sooner(limit, self.next_level(lane, now));
+        self.arm_sooner(limit, self.next_level(lane, now).min(self.next_withheld(lane, now)));
         let Some(least) = self.run_order.summary(self.lanes[lane as usize].runs) else { return };
+        for &(other, slot) in route.iter() {
+            for at in std::iter::once(other).chain(self.through(other)) {
+                if let Some(first) = self.first(at, now) {
+                    let grows = self.grows_beside(other, first, least[slot as usize], now);
+                    self.arm_sooner(limit, grows);
+                }
+            }
+        }
         let opens = self.opens(lane, &route, &least, now);
         if opens > now {
             self.arm_sooner(limit, opens);
