@@ -170,6 +170,39 @@ fn a_slot_is_never_kept_for_a_call_that_is_bound_elsewhere() {
 }
 
 #[test]
+fn a_call_that_lost_its_slot_to_another_keeps_no_units_from_those_that_need_none() {
+    let config = "[services.api.endpoints.\"POST /e\"]\n\
+                  tokens = { limit = \"10/s\", algorithm = \"token-bucket\", burst = 8 }\n\
+                  [services.api.models.m]\nconcurrency = 2\n";
+    let mut world = World::new(config);
+    let at_endpoint = |tokens| Call::to("api").endpoint("POST /e").tokens(tokens);
+    world.call(at_endpoint(5).model("m"));
+    let booked = world.call(at_endpoint(5).model("m").priority(Priority::High));
+    let small = world.call(at_endpoint(2));
+    world.run_to(50.0);
+    assert!(world.waits(small), "it would move the other's booking");
+    world.call(Call::to("api").model("m"));
+    assert_eq!(world.went_at(small), Some(50.0), "nobody knows when a slot comes back");
+    assert!(world.waits(booked));
+}
+
+#[test]
+fn what_a_loop_owes_is_not_paid_by_one_that_comes_after_it() {
+    let mut world = World::new(
+        "[services.api]\ntokens = { limit = \"40/s\", algorithm = \"token-bucket\", burst = 4 }\n",
+    );
+    let call = |id: &str| Call::to("api").loop_id(id).tokens(4);
+    let spender = world.call(call("spender"));
+    let first = world.call(call("first"));
+    let grant = world.held.remove(&spender).expect("it went");
+    world.engine.finish(grant, Some(&Cost::nothing().with(Dimension::Tokens, 5)), world.now);
+    let second = world.call(call("second"));
+    let third = world.call(call("third"));
+    world.run_to(1_000.0);
+    assert_eq!(world.order(), [spender, first, second, third]);
+}
+
+#[test]
 fn a_small_call_passes_a_large_one_only_if_that_delays_nothing() {
     let config = "[services.api]\nrequests = { limit = \"100/s\", algorithm = \"fixed-window\" }\n";
     let mut world = World::new(config);

@@ -82,7 +82,8 @@ impl Default for Class {
     }
 }
 
-/// One loop's service at one limit.
+/// One loop's service at one limit. The loop is not forgotten as long as this is here: another would get its
+/// place, and pay for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flow {
     /// The start tag of its next call.
@@ -99,17 +100,18 @@ impl Class {
         self.flows.get(&loop_).map_or(self.vtime, |flow| flow.finish.max(self.vtime))
     }
 
-    /// Forgets loops that are no better or worse off than one that was never here, and says which.
+    /// Forgets loops that are no better or worse off than one that was never here; says which.
+    #[must_use]
     pub fn forget_idle(&mut self) -> Vec<u32> {
         let mut forgotten = Vec::new();
         if self.flows.len() > 64 + 2 * self.active as usize {
             let vtime = self.vtime;
             self.flows.retain(|loop_, flow| {
-                let stays = !flow.lanes.is_empty() || flow.finish > vtime;
-                if !stays {
+                let kept = !flow.lanes.is_empty() || flow.finish > vtime;
+                if !kept {
                     forgotten.push(*loop_);
                 }
-                stays
+                kept
             });
         }
         forgotten

@@ -93,9 +93,8 @@ impl Engine {
         let mut least = (UNBOUNDED, Nanos::NEVER);
         let Some(contention) = self.limits[limit as usize].contention.as_ref() else { return least };
         let here = (contention.bound > 0).then_some(limit);
-        let through: Vec<u32> = match contention.through.len() {
-            0 => Vec::new(),
-            1..=MANY => contention.through.keys().copied().collect(),
+        let through = match contention.through.len() {
+            ..=MANY => self.through(limit),
             _ => self.due_soon(limit, cost, now),
         };
         for at in here.into_iter().chain(through) {
@@ -106,6 +105,13 @@ impl Engine {
             }
         }
         least
+    }
+
+    /// Other limits whose first lanes may pass through one; some of them, if they are many.
+    pub(super) fn through(&self, limit: u32) -> Vec<u32> {
+        let contention = self.limits[limit as usize].contention.as_ref();
+        let through = contention.filter(|held| !held.through.is_empty());
+        through.map_or(Vec::new(), |held| held.through.keys().copied().take(MANY).collect())
     }
 
     /// What the first lane of limit `at` leaves over at `limit` for `lane`, if it ranks before it.
@@ -198,14 +204,18 @@ impl Engine {
         withheld > 0 && cost > 0 && !held.meter.fits(cost, withheld, now)
     }
 
-    /// Whether a lane may be held back less when it reaches its next level.
-    pub(super) fn age_frees(&self, lane: u32, now: Nanos) -> bool {
+    /// When age may change what is withheld from a lane anywhere on its route.
+    pub(super) fn next_withheld(&self, lane: u32, now: Nanos) -> Nanos {
         let Lane { class, ref route, .. } = self.lanes[lane as usize];
         let reserved = |limit: u32| {
             let held = &self.limits[limit as usize];
             self.specs[held.spec as usize].withheld[class as usize] > 0
         };
-        route.iter().any(|(limit, _)| reserved(*limit)) && self.level(lane, now) <= Priority::Critical as u64
+        let may = self.level(lane, now) <= Priority::Critical as u64;
+        match may && route.iter().any(|(limit, _)| reserved(*limit)) {
+            true => self.next_level(lane, now),
+            false => Nanos::NEVER,
+        }
     }
 
     /// Whether a limit keeps a share for some priorities.

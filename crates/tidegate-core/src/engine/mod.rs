@@ -28,6 +28,7 @@ mod roster;
 mod route;
 mod settle;
 mod status;
+mod watch;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};

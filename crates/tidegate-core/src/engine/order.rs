@@ -21,12 +21,12 @@ impl Engine {
         let inverse = self.skeletons[skeleton as usize].inverse;
         let demand = self.lanes[lane as usize].demand[slot as usize];
 
+        self.pin_flow(limit, class as u8, loop_);
         let contention = self.contention(limit);
         contention.bound += 1;
         let held = contention.classes[class as usize].get_or_insert_default();
         held.demand += demand;
         let vtime = held.vtime;
-        let is_new = !held.flows.contains_key(&loop_);
         let flow = held.flows.entry(loop_).or_default();
         if flow.lanes.is_empty() {
             flow.finish = flow.finish.max(vtime);
@@ -35,22 +35,24 @@ impl Engine {
             held.active += 1;
         }
         flow.lanes.push(lane);
-        if is_new {
-            self.pin_loop(loop_);
-        }
 
         let target = &mut self.lanes[lane as usize];
         target.bound = limit;
         target.slot = slot;
         self.enter(lane);
-        if !self.limits[limit as usize].meter.is_in_flight() {
-            for (other, _) in route.iter().filter(|(other, _)| *other != limit) {
-                if !self.limits[*other as usize].meter.is_in_flight() {
-                    *self.contention(*other).through.entry(limit).or_default() += 1;
-                }
+        for (other, _) in route.iter().filter(|(other, _)| *other != limit) {
+            if self.concerns(*other, limit) {
+                *self.contention(*other).through.entry(limit).or_default() += 1;
             }
         }
-        self.mark(limit);
+        self.queue_changed(limit);
+    }
+
+    /// Whether what happens at a limit matters to lanes that pass through it and are bound at `bound`: by their
+    /// bookings, by slots that are no longer there, or by what it reserves.
+    fn concerns(&self, limit: u32, bound: u32) -> bool {
+        let in_flight = |limit: u32| self.limits[limit as usize].meter.is_in_flight();
+        in_flight(limit) || !in_flight(bound) || self.reserves(limit)
     }
 
     /// Takes a lane out of the queue it stands in.
@@ -85,24 +87,24 @@ impl Engine {
             let classes = std::mem::take(&mut contention.classes);
             forgotten.extend(classes.iter().flatten().flat_map(|class| class.flows.keys()));
         }
-        self.unpin_loops(forgotten);
-        if !self.limits[bound as usize].meter.is_in_flight() {
-            for (other, _) in route.iter().filter(|(other, _)| *other != bound) {
-                if let Some(through) = self.limits[*other as usize].contention.as_mut() {
-                    // Whoever else is bound there watches again when that limit is looked at, which it is
-                    // now. A watch that outlived its lane would keep an idle loop from being forgotten.
-                    through.watchers.retain(|watcher| *watcher != bound);
-                    if let Some(count) = through.through.get_mut(&bound) {
-                        *count -= 1;
-                        if *count == 0 {
-                            through.through.remove(&bound);
-                        }
+        for loop_ in forgotten {
+            self.unpin_loop(loop_);
+        }
+        for (other, _) in route.iter().filter(|(other, _)| *other != bound) {
+            if let Some(through) = self.limits[*other as usize].contention.as_mut() {
+                // Whoever else is bound there watches again when that limit is looked at, which it is
+                // now. A watch that outlived its lane would keep an idle loop from being forgotten.
+                through.watchers.retain(|watcher| *watcher != bound);
+                if let Some(count) = through.through.get_mut(&bound) {
+                    *count -= 1;
+                    if *count == 0 {
+                        through.through.remove(&bound);
                     }
                 }
-                self.tidy(*other);
             }
+            self.tidy(*other);
         }
-        self.mark(bound);
+        self.queue_changed(bound);
         if was_first {
             self.mark_route(&route);
         }
@@ -125,10 +127,19 @@ impl Engine {
             return;
         }
         self.move_up_or_down(lane);
-        self.mark(bound);
+        self.queue_changed(bound);
         if self.contention(bound).first == lane {
             let route = self.lanes[lane as usize].route.clone();
             self.mark_route(&route);
+        }
+    }
+
+    /// Others came to be first at a limit, or may have. What a limit withholds from a lane that passes through it
+    /// depends on who waits there, wherever that lane is bound.
+    fn queue_changed(&mut self, limit: u32) {
+        match self.reserves(limit) {
+            true => self.touched(limit),
+            false => self.mark(limit),
         }
     }
 
@@ -144,11 +155,14 @@ impl Engine {
         going: u32,
     ) {
         let (loop_, skeleton, class) = payer;
+        if self.class(limit, class).is_none() {
+            return;
+        }
+        self.pin_flow(limit, class, loop_);
         let inverse = i128::from(self.skeletons[skeleton as usize].inverse);
         let Some(contention) = self.limits[limit as usize].contention.as_mut() else { return };
         let Some(held) = contention.classes[class as usize].as_mut() else { return };
         let vtime = held.vtime;
-        let is_new = !held.flows.contains_key(&loop_);
         let flow = held.flows.entry(loop_).or_default();
         let start = flow.finish.max(vtime);
         flow.finish = start.saturating_add_signed(units.saturating_mul(inverse));
@@ -157,11 +171,9 @@ impl Engine {
         }
         if flow.lanes[..] != [going] {
             let lanes = flow.lanes.clone();
-            let forgotten = held.forget_idle();
-            if is_new {
-                self.pin_loop(loop_);
+            for loop_ in held.forget_idle() {
+                self.unpin_loop(loop_);
             }
-            self.unpin_loops(forgotten);
             for lane in lanes.into_iter().filter(|lane| *lane != going) {
                 self.move_up_or_down(lane);
             }
@@ -169,11 +181,10 @@ impl Engine {
         self.mark(limit);
     }
 
-    /// Loops that are remembered for what they were served are not forgotten: another that got the place of one
-    /// in the table of loops would be taken for it.
-    fn unpin_loops(&mut self, forgotten: Vec<u32>) {
-        for loop_ in forgotten {
-            self.unpin_loop(loop_);
+    /// A loop is about to have service at a limit: it must not be forgotten meanwhile.
+    fn pin_flow(&mut self, limit: u32, class: u8, loop_: u32) {
+        if self.class(limit, class).is_none_or(|class| !class.flows.contains_key(&loop_)) {
+            self.pin_loop(loop_);
         }
     }
 

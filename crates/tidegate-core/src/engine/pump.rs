@@ -96,8 +96,9 @@ impl Engine {
                     self.bind(lane, held.limit);
                 }
                 Some(held) => {
-                    self.arm(limit, held.until.min(self.next_aging(limit, now)));
-                    if held.by_rank || self.age_frees(lane, now) {
+                    let aged = self.next_aging(limit, now).min(self.next_withheld(lane, now));
+                    self.arm(limit, held.until.min(aged));
+                    if held.by_rank {
                         self.arm_sooner(limit, self.next_level(lane, now));
                     }
                     if self.limits[limit as usize].meter.is_in_flight() {
@@ -134,6 +135,11 @@ impl Engine {
             false => held.meter.spare(now, cost, withheld, booked.max(now)).min(lent),
         };
         let room = held.room(0, now);
+        let classes = held.contention.iter().flat_map(|held| held.classes.iter().flatten());
+        if let Some(least) = classes.filter_map(|class| self.order.summary(class.root)).min() {
+            let grows = self.grows_beside(limit, first, least, now);
+            self.arm_sooner(limit, grows);
+        }
         for class in Priority::ALL.into_iter().rev() {
             let root = self.class(limit, class as u8).map_or(NIL, |class| class.root);
             let mut after: Option<LaneKey> = None;
@@ -173,49 +179,6 @@ impl Engine {
         let fits = |units: &Units| units.iter().zip(&allowed).all(|(units, allowed)| units <= allowed);
         let run = self.run_order.find(self.lanes[lane as usize].runs, None, &mut |units| fits(units));
         run.map(|(_, run)| self.runs[run as usize].first)
-    }
-
-    /// Looks at `limit` again when a call of `lane` could go that another limit holds back.
-    fn watch(&mut self, limit: u32, lane: u32, now: Nanos) {
-        let route = self.lanes[lane as usize].route.clone();
-        for &(other, _) in route.iter().filter(|(other, _)| *other != limit) {
-            let watchers = &mut self.contention(other).watchers;
-            if !watchers.contains(&limit) {
-                watchers.push(limit);
-            }
-        }
-        self.arm_sooner(limit, self.next_level(lane, now));
-        let Some(least) = self.run_order.summary(self.lanes[lane as usize].runs) else { return };
-        let opens = self.opens(lane, &route, &least, now);
-        if opens > now {
-            self.arm_sooner(limit, opens);
-            return;
-        }
-        // Each kind of unit has room for some call, but no call for all kinds: look at each.
-        let mut costs = Vec::new();
-        self.run_order.each(self.lanes[lane as usize].runs, &mut |(_, run)| {
-            costs.push(self.runs[run as usize].like.units);
-            true
-        });
-        for units in costs {
-            let opens = self.opens(lane, &route, &units, now);
-            if opens > now {
-                self.arm_sooner(limit, opens);
-            }
-        }
-    }
-
-    /// When every limit of a route has room for `units`, other calls apart.
-    fn opens(&self, lane: u32, route: &[Use], units: &Units, now: Nanos) -> Nanos {
-        let mut opens = Nanos::ZERO;
-        for &(limit, slot) in route {
-            let held = &self.limits[limit as usize];
-            let cost = units[slot as usize];
-            if cost > 0 || held.meter.is_in_flight() {
-                opens = opens.max(held.earliest(cost, self.withheld(limit, lane, now), now));
-            }
-        }
-        opens
     }
 
     /// Grants a call: takes it out of its lane, spends its units everywhere, charges its loop.
@@ -273,32 +236,6 @@ impl Engine {
         }
     }
 
-    /// Marks a limit to be looked at.
-    pub(super) fn mark(&mut self, limit: u32) {
-        if self.limits[limit as usize].contention.is_some() {
-            self.dirty.push(Reverse(limit));
-        }
-    }
-
-    /// Marks every limit of a route, and whoever depends on what is left there.
-    pub(super) fn mark_route(&mut self, route: &[Use]) {
-        for &(limit, _) in route {
-            self.touched(limit);
-        }
-    }
-
-    /// Something changed at a limit: looks again there and wherever that decides.
-    pub(super) fn touched(&mut self, limit: u32) {
-        let Some(contention) = self.limits[limit as usize].contention.as_mut() else { return };
-        self.dirty.push(Reverse(limit));
-        if !contention.watchers.is_empty() {
-            self.dirty.extend(contention.watchers.drain(..).map(Reverse));
-        }
-        if (1..=super::judge::MANY).contains(&contention.through.len()) {
-            self.dirty.extend(contention.through.keys().copied().map(Reverse));
-        }
-    }
-
     fn note_first(&mut self, limit: u32, lane: u32) {
         let before = std::mem::replace(&mut self.contention(limit).first, lane);
         if before != lane && before != NIL {
@@ -311,36 +248,6 @@ impl Engine {
         let before = std::mem::replace(&mut self.contention(limit).booked, booked);
         if before != booked {
             self.mark_others(limit, lane);
-        }
-    }
-
-    fn mark_others(&mut self, limit: u32, lane: u32) {
-        for &(other, _) in self.lanes[lane as usize].route.iter().filter(|(other, _)| *other != limit) {
-            let waiting = self.limits[other as usize].contention.as_ref().is_some_and(|held| held.bound > 0);
-            if waiting {
-                self.dirty.push(Reverse(other));
-            }
-        }
-    }
-
-    /// Sets when a limit is looked at next.
-    pub(super) fn arm(&mut self, limit: u32, wake: Nanos) {
-        let Some(contention) = self.limits[limit as usize].contention.as_mut() else { return };
-        let before = std::mem::replace(&mut contention.wake, wake);
-        if before == wake {
-            return;
-        }
-        if !before.is_never() {
-            self.timers.remove((before, limit));
-        }
-        if !wake.is_never() {
-            self.timers.insert((wake, limit));
-        }
-    }
-
-    pub(super) fn arm_sooner(&mut self, limit: u32, wake: Nanos) {
-        if self.limits[limit as usize].contention.as_ref().is_some_and(|held| wake < held.wake) {
-            self.arm(limit, wake);
         }
     }
 

@@ -104,17 +104,19 @@ impl Reference {
     fn next_time(&self) -> Option<Nanos> {
         let mut times = BTreeSet::new();
         for call in &self.waiting {
-            for class in Priority::ALL {
-                let mut fits = Nanos::ZERO;
-                for (index, limit) in self.limits.iter().enumerate() {
-                    let cost = self.cost(&call.plan, index);
-                    if cost > 0 && limit.dimension.is_some() && call.plan.passes(limit.place) {
-                        let kept = limit.withheld[class.max(call.lane.4) as usize];
-                        times.insert(limit.meter.earliest(cost, kept));
-                        fits = fits.max(limit.meter.earliest(cost, kept));
-                    }
+            for (index, limit) in self.limits.iter().enumerate() {
+                let passes = |plan: &CallPlan| plan.passes(limit.place) && self.cost(plan, index) > 0;
+                if limit.dimension.is_none() || !passes(&call.plan) {
+                    continue;
                 }
-                times.insert(fits);
+                let cost = self.cost(&call.plan, index);
+                let mut room =
+                    |cost| times.extend(limit.withheld.map(|kept| limit.meter.earliest(cost, kept)));
+                room(cost);
+                // Beside another that is first but held elsewhere.
+                for first in self.waiting.iter().filter(|first| passes(&first.plan)) {
+                    room(cost + self.cost(&first.plan, index));
+                }
             }
             let waited = self.now.0 - call.enqueued.0;
             times.insert(Nanos(call.enqueued.0 + (waited / self.aging + 1) * self.aging));

@@ -602,16 +602,19 @@ impl Judge {
         // While one of a lower priority is old enough to pass it, it need not have been first all along.
         let level = self.level(waiting, routes, now);
         let passed = |old: Waiting| self.level(old.call, routes, now) > level;
-        if kind.limits.len() != 1 || self.roll.any_oldest_below(kind.class, passed) {
+        // And what is kept from it depends on who else waits.
+        let kept = kind.limits.iter().any(|used| used.withheld[kind.class as usize] > 0);
+        if kept || kind.limits.len() != 1 || self.roll.any_oldest_below(kind.class, passed) {
             return false;
         }
-        event.granted.iter().all(|call| {
-            let record = &self.calls[*call as usize];
-            let lower =
-                routes.kind(record.kind).class < kind.class && self.level(*call, routes, now) <= level;
-            let behind = record.kind == first.kind && record.no > first.no;
-            lower || behind
-        })
+        !event.granted.is_empty()
+            && event.granted.iter().all(|call| {
+                let record = &self.calls[*call as usize];
+                let lower =
+                    routes.kind(record.kind).class < kind.class && self.level(*call, routes, now) <= level;
+                let behind = record.kind == first.kind && record.no > first.no;
+                lower || behind
+            })
     }
 
     fn check_deadlines(&self, now: Nanos) -> Result<(), Broken> {
