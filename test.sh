@@ -54,8 +54,16 @@ if [ "$long" = 1 ]; then
   cargo test --release --locked -p tidegate-core --test algorithms -- --ignored
 fi
 
+if [ "$long" = 1 ]; then
+  step "ten thousand random scenarios in the simulator"
+  cargo run --release --locked --quiet -p tidegate-sim --example campaign -- 0 "${TIDEGATE_SCENARIOS:-10000}"
+fi
+
 step "examples"
-cargo run --release --locked --quiet -p tidegate-sim --example agents
+for scenario in examples/simulations/*.toml; do
+  cargo run --release --locked --quiet -p tidegate-cli -- simulate "$scenario" >/dev/null
+done
+cargo run --release --locked --quiet -p tidegate-cli -- simulate examples/simulations/agents-and-a-user.toml
 
 step "benchmarks, a short run of each (the numbers mean nothing)"
 cargo run --release --locked --quiet -p tidegate-bench -- all --short

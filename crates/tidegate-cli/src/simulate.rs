@@ -8,7 +8,7 @@ use anyhow::Context;
 use clap::Args;
 use tidegate_core::config::Document;
 use tidegate_sim::show::{self, Subject};
-use tidegate_sim::{Options, Report, Scenario, ScenarioFile, simulate};
+use tidegate_sim::{Options, Report, Scenario, ScenarioFile, prove};
 
 use crate::check::counted;
 use crate::{Misuse, config_text, environment, print};
@@ -161,7 +161,7 @@ impl Simulate {
 }
 
 fn play(planned: &Planned, options: &Options) -> anyhow::Result<Report> {
-    Ok(simulate(&planned.scenario, planned.seed, options).map_err(|error| Misuse(error.to_string()))?)
+    Ok(prove(&planned.scenario, planned.seed, options).map_err(|error| Misuse(error.to_string()))?)
 }
 
 /// Whether every promise was kept.

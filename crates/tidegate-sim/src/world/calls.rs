@@ -19,6 +19,9 @@ const LOST_AFTER: Duration = Duration::from_secs(60);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
+/// A worker makes no two calls closer together than this, in nanoseconds.
+const SHORTEST_ROUND: u64 = 1_000;
+
 /// A call that was made and is not over.
 #[derive(Debug)]
 pub(crate) struct CallState {
@@ -404,6 +407,8 @@ impl<'s> World<'s> {
             return;
         }
         if let Some(next) = self.sources[source].after_thinking(think, self.now.after(pause)) {
+            // Where neither thinking nor the call takes any time, time must pass all the same.
+            let next = next.max(Nanos(self.now.0 + SHORTEST_ROUND));
             self.foresee(next, Event::Work(source, worker));
         }
     }

@@ -29,7 +29,7 @@ use self::story::{Line, Story};
 use self::tally::Tally;
 use crate::check::{Happening, Judge};
 use crate::dice::Dice;
-use crate::report::{LimitReport, Report, Violation};
+use crate::report::{Invariant, LimitReport, Report, Violation};
 use crate::scenario::{Arrivals, Scenario};
 use crate::upstream::Upstream;
 
@@ -66,6 +66,27 @@ pub fn simulate(scenario: &Scenario, seed: u64, options: &Options) -> Result<Rep
         Err(Stop::Wrong(error)) => return Err(error),
     };
     Ok(world.report(violation))
+}
+
+/// Plays a scenario twice: with every promise checked, and once more to see that the same seed gives the same run.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn prove(scenario: &Scenario, seed: u64, options: &Options) -> Result<Report, ChangeError> {
+    let mut report = simulate(scenario, seed, options)?;
+    if options.checks && report.violation.is_none() {
+        let again = simulate(scenario, seed, &Options { checks: false, story: 0, ..options.clone() })?;
+        if again.digest != report.digest {
+            report.violation = Some(Violation {
+                invariant: Invariant::Determinism,
+                message: format!("another run of seed {seed} went differently"),
+                event: report.events,
+                at: report.duration,
+                story: Vec::new(),
+            });
+        }
+    }
+    Ok(report)
 }
 
 /// Why a run ends before its time.
@@ -234,6 +255,7 @@ impl<'s> World<'s> {
                 _ => self.foresee(first, Event::Arrive(number)),
             }
         }
+        self.meet_limits();
         let faults = &scenario.faults;
         for (number, crash) in faults.crashes.iter().enumerate() {
             self.foresee(Nanos::ZERO.after(crash.at), Event::Crash(number));
@@ -244,6 +266,21 @@ impl<'s> World<'s> {
         for (number, change) in faults.changes.iter().enumerate() {
             self.foresee(Nanos::ZERO.after(change.at), Event::Change(number));
         }
+    }
+
+    /// Gets to know the limits that calls will pass, so that they are counted from the beginning.
+    fn meet_limits(&mut self) {
+        let scenario = self.scenario;
+        for workload in &scenario.workloads {
+            let models = workload.models.iter().map(|(model, _)| Some(model.clone()));
+            for model in models.chain([None]) {
+                let call = source::Draft { model, ..source::Draft::plain(workload) }.call(workload);
+                if let Some(engine) = &mut self.engine {
+                    self.routes.meet(&call, engine, self.now);
+                }
+            }
+        }
+        self.tally.limits_are(&self.routes, self.now);
     }
 
     fn foresee(&mut self, at: Nanos, event: Event) {
@@ -297,7 +334,7 @@ impl<'s> World<'s> {
         match self.engine.as_ref().and_then(Engine::next_wake) {
             Some(again) if again <= self.now => {
                 let message = "the engine is woken, and wants to be woken again at once".to_owned();
-                Err(self.broken(crate::report::Invariant::WorkConserving, message))
+                Err(self.broken(Invariant::WorkConserving, message))
             }
             _ => Ok(()),
         }
@@ -338,7 +375,7 @@ impl<'s> World<'s> {
         for (ticket, verdict) in verdicts {
             let Some(call) = self.tickets.remove(&ticket) else {
                 let message = "a verdict for a call that does not wait".to_owned();
-                return Err(self.broken(crate::report::Invariant::Conservation, message));
+                return Err(self.broken(Invariant::Conservation, message));
             };
             self.tally.waits(self.routes.kind(self.calls[call as usize].kind).service, -1, self.now);
             match verdict {
@@ -368,7 +405,7 @@ impl<'s> World<'s> {
         self.story.note(self.events, self.now, line);
     }
 
-    fn broken(&self, invariant: crate::report::Invariant, message: String) -> Stop {
+    fn broken(&self, invariant: Invariant, message: String) -> Stop {
         Stop::Broken(Violation {
             invariant,
             message,

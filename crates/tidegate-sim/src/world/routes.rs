@@ -77,6 +77,12 @@ impl Routes {
         self.terms[limit as usize]
     }
 
+    /// Gets to know the limits that a call passes, before any such call is made.
+    pub fn meet(&mut self, call: &Call, engine: &mut Engine, now: Nanos) {
+        // A call that cannot be routed passes none.
+        let _ = self.limits_of(call, engine, now);
+    }
+
     /// Finds the way of a new kind of calls, of which `call` is one, made by loop number `loop_`.
     pub fn add(
         &mut self,

@@ -181,6 +181,20 @@ impl Source {
 }
 
 impl Draft {
+    /// A call of a workload that belongs to no loop and costs nothing special.
+    pub fn plain(workload: &Workload) -> Draft {
+        Draft {
+            loop_id: None,
+            loop_type: workload.loop_type.clone(),
+            priority: workload.priority,
+            model: None,
+            stated: Vec::new(),
+            real: Cost::new(),
+            expected: Cost::new(),
+            runs: None,
+        }
+    }
+
     pub fn key(&self, source: usize) -> DraftKey {
         DraftKey {
             source,

@@ -122,6 +122,8 @@ pub(crate) struct Tally {
     priorities: [Group; 4],
     services: Vec<(ServiceReport, ServiceSeries)>,
     waiting: Vec<u64>,
+    /// The part of time up to which that is written down.
+    carried: Vec<usize>,
     /// Grants by loop, and each service's.
     loops: HashMap<u32, (usize, u64)>,
     granted: Vec<u64>,
@@ -154,6 +156,7 @@ impl Tally {
             priorities: Default::default(),
             services: services.iter().map(service).collect(),
             waiting: vec![0; services.len()],
+            carried: vec![0; services.len()],
             loops: HashMap::new(),
             granted: vec![0; services.len()],
             used: Vec::new(),
@@ -198,10 +201,21 @@ impl Tally {
     }
 
     pub fn waits(&mut self, service: usize, by: i64, now: Nanos) {
-        self.waiting[service] = self.waiting[service].saturating_add_signed(by);
         let part = self.part(now);
+        self.carry_waiting(service, part);
+        self.waiting[service] = self.waiting[service].saturating_add_signed(by);
         let most = &mut self.services[service].1.waiting[part];
         *most = (*most).max(self.waiting[service]);
+    }
+
+    /// Whoever waits at the end of a part still does at the beginning of the next.
+    fn carry_waiting(&mut self, service: usize, until: usize) {
+        let parts = &mut self.services[service].1.waiting;
+        let from = self.carried[service];
+        if until > from {
+            parts[from + 1..=until].fill(self.waiting[service]);
+            self.carried[service] = until;
+        }
     }
 
     pub fn waiting_now(&mut self, waiting: usize) {
@@ -319,6 +333,8 @@ impl Tally {
     /// Services with their limits, and the series.
     pub fn finish(mut self, routes: &Routes, end: Nanos) -> (Vec<ServiceReport>, Series) {
         self.supply_until(routes, end);
+        let last = self.part(end);
+        (0..self.services.len()).for_each(|service| self.carry_waiting(service, last));
         for limit in 0..routes.limit_count() {
             let (name, terms) = (routes.name(limit), routes.terms(limit));
             if terms.is_in_flight() || name.starts_with("loop:") {

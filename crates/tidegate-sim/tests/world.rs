@@ -1,0 +1,189 @@
+//! What the simulator plays is what the scenario says.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tidegate_sim::{GroupReport, Options, Report, Scenario, prove, simulate};
+
+fn play(file: &str) -> Report {
+    let scenario = scenario(file);
+    let report = prove(&scenario, 1, &Options::default()).expect("valid");
+    assert_eq!(report.violation, None);
+    for group in report.workloads.iter().chain(&report.priorities) {
+        assert_eq!(ended(group), group.calls, "every call has one fate: {group:?}");
+    }
+    report
+}
+
+fn scenario(file: &str) -> Scenario {
+    Scenario::parse(file, "test", &|_| None, Path::new(".")).expect("valid")
+}
+
+fn ended(group: &GroupReport) -> u64 {
+    let at_the_gate = group.refused + group.timed_out + group.shed + group.cancelled;
+    group.succeeded + at_the_gate + group.given_up + group.crashed + group.unfinished
+}
+
+#[test]
+fn a_slot_comes_back_when_a_call_has_run() {
+    let report = play(
+        r#"
+        [services.api]
+        concurrency = 1
+        [simulation]
+        duration = "10s"
+        [simulation.upstreams.api]
+        latency = "500ms"
+        [[simulation.workload]]
+        name = "two"
+        service = "api"
+        arrivals = { burst = 2, every = "1m" }
+        "#,
+    );
+    assert_eq!(report.workloads[0].succeeded, 2);
+    assert_eq!(report.workloads[0].wait.max, Duration::from_millis(500));
+}
+
+#[test]
+fn whoever_waits_in_vain_is_counted_as_timed_out_and_whoever_gives_up_as_cancelled() {
+    let report = play(
+        r#"
+        [services.api]
+        concurrency = 1
+        [simulation]
+        duration = "10s"
+        [simulation.upstreams.api]
+        latency = "5s"
+        [[simulation.workload]]
+        name = "first"
+        service = "api"
+        arrivals = { burst = 1, every = "1m" }
+        [[simulation.workload]]
+        name = "hurried"
+        service = "api"
+        arrivals = { burst = 3, every = "1m" }
+        timeout = "200ms"
+        [[simulation.workload]]
+        name = "fickle"
+        service = "api"
+        arrivals = { burst = 4, every = "1m" }
+        cancel = 1.0
+        patience = "100ms"
+        "#,
+    );
+    assert_eq!((report.workloads[1].timed_out, report.workloads[2].cancelled), (3, 4));
+}
+
+#[test]
+fn a_call_that_the_upstream_refused_is_made_again_and_succeeds() {
+    let report = play(
+        r#"
+        [services.api]
+        requests = { limit = "10/s", algorithm = "token-bucket" }
+        [simulation]
+        duration = "1m"
+        [simulation.upstreams.api]
+        limits = [{ requests = "5/s", model = "fixed-window" }]
+        latency = "50ms"
+        [[simulation.workload]]
+        name = "batch"
+        service = "api"
+        arrivals = { burst = 40, every = "10m" }
+        retries = 20
+        "#,
+    );
+    let service = report.service("api").expect("it was called");
+    assert!(service.rejected > 0);
+    assert_eq!(report.workloads[0].succeeded, 40);
+    assert_eq!(service.accepted, 40);
+}
+
+#[test]
+fn a_crash_loses_what_waits_and_runs_and_nothing_else() {
+    let report = play(
+        r#"
+        [services.api]
+        requests = "60/min"
+        [simulation]
+        duration = "1m"
+        [simulation.upstreams.api]
+        latency = "2s"
+        [simulation.faults]
+        crashes = [{ at = "10s", down = "5s" }]
+        [[simulation.workload]]
+        name = "agents"
+        service = "api"
+        arrivals = { closed = 10, think = "1s" }
+        "#,
+    );
+    let agents = &report.workloads[0];
+    assert!((1..=10).contains(&agents.crashed), "{agents:?}");
+    assert_eq!(report.series.down, [(Duration::from_secs(10), Duration::from_secs(15))]);
+    assert!(agents.succeeded > 40, "{agents:?}");
+}
+
+#[test]
+fn a_limit_that_is_changed_counts_by_its_new_rate_from_then_on() {
+    let report = play(
+        r#"
+        [services.api]
+        requests = "600/min"
+        [simulation]
+        duration = "10m"
+        [simulation.faults]
+        changes = [{ at = "5m", limit = "api/requests/1m", to = "300/min" }]
+        [[simulation.workload]]
+        name = "agents"
+        service = "api"
+        arrivals = { closed = 20, think = "1s" }
+        "#,
+    );
+    let limit = &report.services[0].limits[0];
+    assert_eq!(limit.supply.round(), 4500.0);
+    // What was spent under the old rate still counts: half a minute passes before the window has room again.
+    assert!((0.95..0.975).contains(&limit.share()), "{limit:?}");
+}
+
+#[test]
+fn a_lender_that_fails_and_forgets_costs_time_but_no_promise() {
+    let report = play(
+        r#"
+        [services.api]
+        requests = "600/min"
+        [simulation]
+        duration = "2m"
+        [simulation.faults]
+        lenders = [{ limit = "api/requests/1m", size = 20, delay = "5ms..50ms", fails = 0.2, forgets = 0.1, usable = "10s" }]
+        timer_late = "0ms..5ms"
+        [[simulation.workload]]
+        name = "agents"
+        service = "api"
+        arrivals = { closed = 20, think = "1s" }
+        "#,
+    );
+    assert!(report.services[0].limits[0].share() > 0.8, "{:?}", report.services[0].limits);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_seed_another_run() {
+    let scenario = Scenario::random(4);
+    let shown = |seed: u64| {
+        let report = simulate(&scenario, seed, &Options::default()).expect("valid");
+        (format!("{report:?}"), report.digest)
+    };
+    assert_eq!(shown(7), shown(7));
+    assert_ne!(shown(7).1, shown(8).1);
+}
+
+#[test]
+fn a_run_can_be_ended_after_any_event_and_tells_what_happened_up_to_it() {
+    let scenario = Scenario::random(4);
+    let options = Options { until_event: Some(50), ..Options::default() };
+    let report = simulate(&scenario, 1, &options).expect("valid");
+    assert_eq!(report.events, 50);
+    assert!(
+        report.story.last().is_some_and(|line| line.starts_with("event 50 ")),
+        "{:?}",
+        report.story.last()
+    );
+}
