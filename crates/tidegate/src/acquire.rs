@@ -22,14 +22,13 @@ use crate::timer::Sleeper;
 #[derive(Debug)]
 pub struct Acquire {
     gate: Arc<Shared>,
-    call: Call,
     sleeper: Sleeper,
     state: State,
 }
 
 #[derive(Debug)]
 enum State {
-    New,
+    New(Call),
     Waiting(Waiting),
     Done,
 }
@@ -50,7 +49,7 @@ pub(crate) enum Entered {
 
 impl Acquire {
     pub(crate) fn new(gate: Arc<Shared>, call: Call, sleeper: Sleeper) -> Acquire {
-        Acquire { gate, call, sleeper, state: State::New }
+        Acquire { gate, sleeper, state: State::New(call) }
     }
 
     /// Where the call stands in the queue, if it waits.
@@ -58,7 +57,7 @@ impl Acquire {
     pub fn place(&self) -> Option<Place> {
         match &self.state {
             State::Waiting(waiting) => self.gate.place(waiting.ticket),
-            State::New | State::Done => None,
+            State::New(_) | State::Done => None,
         }
     }
 
@@ -93,7 +92,7 @@ impl Future for Acquire {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         match this.state {
-            State::New => match this.gate.enqueue(&this.call, context.waker()) {
+            State::New(ref call) => match this.gate.enqueue(call, context.waker()) {
                 Ok(Entered::Granted(grant)) => return this.granted(grant, Duration::ZERO),
                 Ok(Entered::Waiting(waiting)) => this.state = State::Waiting(waiting),
                 Err(refusal) => return this.refused(refusal),

@@ -241,8 +241,8 @@ impl Shared {
     #[inline]
     pub fn finish(&self, grant: Grant, actual: Option<&Cost>) {
         let mut inner = self.inner.lock();
-        // With nothing to settle and nobody waiting the time does not matter: the last one will do.
-        if actual.is_none() && inner.engine.waiting() == 0 {
+        // Where nothing is settled and nobody concerned the time does not matter: the last one will do.
+        if actual.is_none() && inner.engine.ends_unnoticed(&grant) {
             inner.engine.finish(grant, None, Nanos::ZERO);
         } else {
             self.settle(inner, grant, actual);

@@ -12,7 +12,7 @@ impl Engine {
     pub fn finish(&mut self, grant: Grant, actual: Option<&Cost>, now: Nanos) {
         let now = self.clock(now);
         self.free_in_flight.push(grant.index);
-        if actual.is_some() || self.waiting > 0 || !self.free_slots(&grant) {
+        if actual.is_some() || !self.ends_unnoticed(&grant) || !self.free_slots(&grant) {
             self.settle(grant, actual, now);
         }
     }
@@ -40,7 +40,18 @@ impl Engine {
         });
     }
 
-    /// The end of most calls: nothing to settle and nobody waiting. Only slots come back, and only if no
+    /// Whether the end of a call is nobody's concern, if it cost what it reserved: nobody waits, or it frees no slot.
+    #[inline]
+    #[must_use]
+    pub fn ends_unnoticed(&self, grant: &Grant) -> bool {
+        self.waiting == 0 || {
+            let InFlightCall { skeleton, loop_, .. } = self.in_flight[grant.index as usize];
+            let own = self.loops.get(loop_ as usize).map_or(NIL, |record| record.first);
+            self.skeletons[skeleton as usize].slots.is_empty() && own == NIL
+        }
+    }
+
+    /// The end of most calls: nothing to settle and nobody concerned. Only slots come back, and only if no
     /// config came between; else says that there is more to do.
     #[inline]
     fn free_slots(&mut self, grant: &Grant) -> bool {
