@@ -61,7 +61,7 @@ impl World<'_> {
                 }
                 Stage::Resting => None,
             };
-            let (source, kind, worker) = (state.source, state.kind, state.worker());
+            let (source, kind, worker) = (state.source, state.kind, state.worker);
             self.tally.count(source, self.routes.kind(kind).class, Fate::Crashed);
             self.worker_goes_on(source, worker, crash.down);
             match orphan {

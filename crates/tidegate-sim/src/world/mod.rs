@@ -14,6 +14,7 @@ pub(crate) mod routes;
 mod source;
 mod story;
 mod tally;
+mod wire;
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, HashMap};

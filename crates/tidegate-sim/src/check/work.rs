@@ -1,0 +1,61 @@
+//! Nobody waits who could go, and nobody waits for longer than it is ready to.
+
+use tidegate_core::{Engine, Nanos};
+
+use super::roll::Waiting;
+use super::{Broken, Judge, LOOKS};
+use crate::report::Invariant;
+use crate::world::routes::Routes;
+
+impl Judge {
+    pub(super) fn check_deadlines(&self, now: Nanos) -> Result<(), Broken> {
+        match self.deadlines.first() {
+            Some((deadline, call)) if deadline.0.saturating_add(self.late) < now.0 => {
+                let no = self.calls[*call as usize].no;
+                Err((Invariant::NoStarvation, format!("call {no} waits beyond its timeout at {deadline:?}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A call waits because a limit has no room for it, or because one that has none shares a limit on a rate
+    /// with it and would have to wait longer.
+    pub(super) fn check_work(
+        &mut self,
+        engine: &mut Engine,
+        routes: &Routes,
+        touched: &[u32],
+        now: Nanos,
+    ) -> Result<(), Broken> {
+        let mut looks: Vec<Waiting> =
+            touched.iter().filter_map(|kind| self.roll.oldest_in_lane(routes.kind(*kind))).collect();
+        looks.extend((0..LOOKS).filter_map(|_| self.roll.next_lane()));
+        for waiting in looks {
+            let Some(ticket) = self.calls[waiting.call as usize].ticket else { continue };
+            if !engine.has_room(ticket, now) {
+                continue;
+            }
+            let excused = self.roll.any_lane(|other| {
+                other.call != waiting.call
+                    && self.share_a_rate(waiting.call, other.call, routes)
+                    && self.calls[other.call as usize]
+                        .ticket
+                        .is_some_and(|ticket| !engine.has_room(ticket, now))
+            });
+            if !excused {
+                let message = format!("call {} fits and waits behind nobody", waiting.no);
+                return Err((Invariant::WorkConserving, message));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn share_a_rate(&self, a: u32, b: u32, routes: &Routes) -> bool {
+        let (a, b) = (&self.calls[a as usize], &self.calls[b as usize]);
+        let (kind, other) = (routes.kind(a.kind), routes.kind(b.kind));
+        kind.limits.iter().zip(&a.costs).any(|(used, cost)| {
+            let here = other.limits.iter().zip(&b.costs).find(|(known, _)| known.limit == used.limit);
+            !used.in_flight && *cost > 0 && here.is_some_and(|(_, cost)| *cost > 0)
+        })
+    }
+}
