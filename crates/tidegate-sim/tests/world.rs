@@ -145,6 +145,26 @@ fn a_limit_that_is_changed_counts_by_its_new_rate_from_then_on() {
 }
 
 #[test]
+fn a_limit_may_change_before_anybody_calls() {
+    let report = play(
+        r#"
+        [services.api]
+        requests = { limit = "6/s", algorithm = "token-bucket", burst = 2 }
+        [simulation]
+        duration = "10s"
+        [simulation.faults]
+        changes = [{ at = "1s", limit = "api/requests/1s", to = "8/s" }]
+        [[simulation.workload]]
+        name = "late"
+        service = "api"
+        arrivals = { burst = 8, every = "1m" }
+        from = "2s"
+        "#,
+    );
+    assert_eq!(report.workloads[0].wait.max, Duration::ZERO, "a changed bucket holds what it is changed to");
+}
+
+#[test]
 fn a_lender_that_fails_and_forgets_costs_time_but_no_promise() {
     let report = play(
         r#"

@@ -50,6 +50,8 @@ pub(crate) struct LimitUse {
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     kinds: Vec<Kind>,
+    /// Calls whose limits are known, though none of their kind was made yet.
+    met: Vec<Call>,
     names: Vec<Arc<str>>,
     terms: Vec<Terms>,
     index: HashMap<Arc<str>, u32>,
@@ -80,7 +82,9 @@ impl Routes {
     /// Gets to know the limits that a call passes, before any such call is made.
     pub fn meet(&mut self, call: &Call, engine: &mut Engine, now: Nanos) {
         // A call that cannot be routed passes none.
-        let _ = self.limits_of(call, engine, now);
+        if self.limits_of(call, engine, now).is_ok() {
+            self.met.push(call.clone());
+        }
     }
 
     /// Finds the way of a new kind of calls, of which `call` is one, made by loop number `loop_`.
@@ -144,6 +148,9 @@ impl Routes {
 
     /// Reads all definitions anew, after one was changed.
     pub fn refresh(&mut self, engine: &mut Engine, now: Nanos) {
+        for call in self.met.clone() {
+            let _ = self.limits_of(&call, engine, now);
+        }
         for kind in 0..self.kinds.len() {
             let call = self.kinds[kind].call.clone();
             // What could be routed before can be now: limits change, services do not go.
