@@ -262,8 +262,9 @@ impl Reference {
                 if let Some(candidate) = self.look(limit) {
                     candidates.insert(limit, candidate);
                 }
+                // Whoever moved may now be first elsewhere, which may matter here as well.
                 if self.bound != before {
-                    dirty.extend((0..self.limits.len()).filter(|other| *other != limit));
+                    dirty.extend(0..self.limits.len());
                 }
             }
             let best = candidates
