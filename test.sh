@@ -52,6 +52,8 @@ cargo test --workspace --locked
 if [ "$long" = 1 ]; then
   step "a billion refills"
   cargo test --release --locked -p tidegate-core --test algorithms -- --ignored
+  step "what a request to a model costs"
+  cargo test --release --locked -p tidegate-sim --test upstream -- --ignored
 fi
 
 if [ "$long" = 1 ]; then

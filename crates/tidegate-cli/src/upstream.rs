@@ -165,31 +165,11 @@ fn slots(text: &str) -> Result<Rate, String> {
 }
 
 fn model(text: &str) -> Result<Model, String> {
-    choice(
-        text,
-        &[
-            ("token-bucket", Model::TokenBucket),
-            ("fixed-window", Model::FixedWindow),
-            ("sliding-log", Model::SlidingLog),
-            ("gcra", Model::Gcra),
-        ],
-    )
+    choice(text, &Model::NAMED)
 }
 
 fn headers(text: &str) -> Result<HeaderStyle, String> {
-    choice(
-        text,
-        &[
-            ("openai", HeaderStyle::OpenAi),
-            ("azure", HeaderStyle::Azure),
-            ("anthropic", HeaderStyle::Anthropic),
-            ("github", HeaderStyle::GitHub),
-            ("ietf-old", HeaderStyle::IetfOld),
-            ("ietf-new", HeaderStyle::IetfNew),
-            ("retry-after", HeaderStyle::RetryAfter),
-            ("none", HeaderStyle::None),
-        ],
-    )
+    choice(text, &HeaderStyle::NAMED)
 }
 
 fn choice<T: Copy>(text: &str, of: &[(&str, T)]) -> Result<T, String> {

@@ -114,7 +114,7 @@ fn told_to_stop_it_says_what_it_counted() {
 fn a_wrong_option_is_explained() {
     for (arguments, expected) in [
         (["--requests", "fast"], "is not a rate"),
-        (["--model", "leaky"], "token-bucket, fixed-window, sliding-log, gcra"),
+        (["--model", "leaky"], "fixed-window, sliding-log, token-bucket, gcra"),
         (["--headers", "x"], "openai, azure"),
         (["--latency", "2s..1s"], "smaller one first"),
         (["--errors", "5"], "from 0 to 1"),

@@ -89,8 +89,7 @@ fn alone(dice: &mut Dice) -> Scenario {
         service.limits.concurrency = Some(1 + dice.below(5));
     } else {
         let mut limit = rate(dice, Dimension::Requests);
-        limit.rate = Rate::new(5 + dice.below(60), Duration::from_millis(*dice.pick(&[500, 1000, 3000])))
-            .expect("in range");
+        limit.rate = per(5 + dice.below(60), Duration::from_millis(*dice.pick(&[500, 1000, 3000])));
         limit.burst = limit.burst.map(|burst| burst.min(limit.rate.units()));
         names.push((format!("api/requests/{}", WindowName(limit.rate.window())), limit.clone()));
         service.limits.rates.push(limit);
@@ -170,15 +169,7 @@ fn rate(dice: &mut Dice, dimension: Dimension) -> RateLimit {
         _ => 20 + dice.below(400),
     };
     let window = Duration::from_millis(*dice.pick(&[100, 500, 1000, 1000, 5000]));
-    let mut limit = RateLimit {
-        dimension,
-        rate: Rate::new(units, window).expect("in range"),
-        algorithm: None,
-        burst: None,
-        calendar: None,
-        reserve: None,
-        origin: Default::default(),
-    };
+    let mut limit = RateLimit::plain(dimension, per(units, window));
     match dice.below(5) {
         0 | 1 => {
             limit.algorithm = Some(Algorithm::TokenBucket);
@@ -228,9 +219,7 @@ fn workload(dice: &mut Dice, number: u64, duration: Duration) -> Workload {
             every: Duration::from_millis(300 + dice.below(3_000)),
             size: 1 + dice.below(60),
         },
-        _ => {
-            Arrivals::Poisson(Rate::new(1 + dice.below(100), Duration::from_millis(1000)).expect("in range"))
-        }
+        _ => Arrivals::Poisson(per(1 + dice.below(100), Duration::from_millis(1000))),
     };
     let service = if dice.happens(0.8) { "api" } else { "other" };
     let mut load = Workload::new(&format!("load{number}"), service, arrivals);
@@ -271,7 +260,7 @@ fn upstream(dice: &mut Dice, duration: Duration) -> UpstreamSpec {
             UpstreamLimit {
                 model: *dice.pick(&models),
                 dimension: dice.pick(&[Dimension::Requests, Dimension::Tokens]).clone(),
-                rate: Rate::new(5 + dice.below(60), Duration::from_millis(1000)).expect("in range"),
+                rate: per(5 + dice.below(60), Duration::from_millis(1000)),
                 burst: dice.happens(0.3).then(|| 5 + dice.below(20)),
                 hidden: dice.happens(0.2),
             }
@@ -282,12 +271,12 @@ fn upstream(dice: &mut Dice, duration: Duration) -> UpstreamSpec {
         count if dice.happens(0.3) => vec![UpstreamChange {
             at: duration / 2,
             limit: dice.below(count as u64) as usize,
-            rate: Rate::new(3 + dice.below(60), Duration::from_millis(1000)).expect("in range"),
+            rate: per(3 + dice.below(60), Duration::from_millis(1000)),
         }],
         _ => Vec::new(),
     };
     let neighbour = Neighbour {
-        rate: Rate::new(1 + dice.below(20), Duration::from_secs(1)).expect("in range"),
+        rate: per(1 + dice.below(20), Duration::from_secs(1)),
         from: Duration::ZERO,
         until: None,
         tokens: Spread::Between(0, 10),
@@ -348,8 +337,12 @@ fn changes(dice: &mut Dice, duration: Duration, names: &[(String, RateLimit)]) -
     let change = |part: u32, dice: &mut Dice| {
         let (limit, rate) = dice.pick(names).clone();
         let units = (rate.rate.units() * *dice.pick(&[1, 2, 4]) / 2).max(1);
-        let to = NewLimit::Rate(Rate::new(units, rate.rate.window()).expect("in range"));
+        let to = NewLimit::Rate(per(units, rate.rate.window()));
         LiveChange { at: duration / part, limit, to }
     };
     vec![change(3, dice), change(2, dice)]
+}
+
+fn per(units: u64, window: Duration) -> Rate {
+    Rate::new(units, window).expect("rates here are made of small numbers")
 }

@@ -67,6 +67,26 @@ impl Default for UpstreamSpec {
     }
 }
 
+impl UpstreamSpec {
+    /// What the limit at a place of the list gives from one time to another: N/W times the time, with its changes.
+    #[must_use]
+    pub fn supply(&self, place: usize, from: Duration, to: Duration) -> f64 {
+        let Some(limit) = self.limits.get(place) else { return 0.0 };
+        let mut changes: Vec<_> = self.changes.iter().filter(|change| change.limit == place).collect();
+        changes.sort_by_key(|change| change.at);
+        let (mut rate, mut since, mut sum) = (limit.rate, from, 0.0);
+        let flows = |rate: Rate, span: Duration| {
+            rate.units() as f64 * span.as_secs_f64() / rate.window().as_secs_f64()
+        };
+        for change in changes {
+            let until = change.at.clamp(since, to.max(since));
+            sum += flows(rate, until - since);
+            (rate, since) = (change.rate, until);
+        }
+        sum + flows(rate, to.saturating_sub(since))
+    }
+}
+
 /// One limit of an upstream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UpstreamLimit {
@@ -98,6 +118,16 @@ pub enum Model {
     Concurrency,
 }
 
+impl Model {
+    /// The models that count a rate, by the names that users write.
+    pub const NAMED: [(&'static str, Model); 4] = [
+        ("fixed-window", Model::FixedWindow),
+        ("sliding-log", Model::SlidingLog),
+        ("token-bucket", Model::TokenBucket),
+        ("gcra", Model::Gcra),
+    ];
+}
+
 /// What an upstream's replies say about its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderStyle {
@@ -117,6 +147,20 @@ pub enum HeaderStyle {
     RetryAfter,
     /// A bare 429.
     None,
+}
+
+impl HeaderStyle {
+    /// All of them, by the names that users write.
+    pub const NAMED: [(&'static str, HeaderStyle); 8] = [
+        ("openai", HeaderStyle::OpenAi),
+        ("azure", HeaderStyle::Azure),
+        ("anthropic", HeaderStyle::Anthropic),
+        ("github", HeaderStyle::GitHub),
+        ("ietf-old", HeaderStyle::IetfOld),
+        ("ietf-new", HeaderStyle::IetfNew),
+        ("retry-after", HeaderStyle::RetryAfter),
+        ("none", HeaderStyle::None),
+    ];
 }
 
 /// A time during which the upstream is down.

@@ -145,6 +145,30 @@ fn a_limit_that_is_changed_counts_by_its_new_rate_from_then_on() {
 }
 
 #[test]
+fn what_is_used_of_an_upstream_is_counted_after_the_warm_up_and_by_the_rate_of_the_time() {
+    let report = play(
+        r#"
+        [services.api]
+        requests = "600/min"
+        [simulation]
+        duration = "10m"
+        warmup = "2m"
+        [simulation.upstreams.api]
+        limits = [{ requests = "1000/min", model = "token-bucket" }]
+        changes = [{ at = "6m", limit = 0, to = "2000/min" }]
+        [[simulation.workload]]
+        name = "agents"
+        service = "api"
+        arrivals = { closed = 20, think = "1s" }
+        "#,
+    );
+    let service = report.service("api").expect("it was called");
+    assert_eq!(service.upstream[0].supply.round(), 4.0 * 1000.0 + 4.0 * 2000.0);
+    assert!(service.upstream[0].used.abs_diff(8 * 600) <= 20, "{:?}", service.upstream);
+    assert!(service.accepted > 5_900);
+}
+
+#[test]
 fn a_limit_may_change_before_anybody_calls() {
     let report = play(
         r#"

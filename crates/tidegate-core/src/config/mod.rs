@@ -105,6 +105,20 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
+    /// A plain rate, as `"500/min"` is.
+    #[must_use]
+    pub fn plain(dimension: Dimension, rate: Rate) -> RateLimit {
+        RateLimit {
+            dimension,
+            rate,
+            algorithm: None,
+            burst: None,
+            calendar: None,
+            reserve: None,
+            origin: Origin::Written,
+        }
+    }
+
     /// How it counts, said or not.
     #[must_use]
     pub fn counts_by(&self) -> Algorithm {

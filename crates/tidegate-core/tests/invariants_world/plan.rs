@@ -301,15 +301,7 @@ impl Plan {
 }
 
 fn plain(dimension: Dimension, units: u64, window: Duration) -> RateLimit {
-    RateLimit {
-        dimension,
-        rate: Rate::new(units, window).expect("in range"),
-        algorithm: None,
-        burst: None,
-        calendar: None,
-        reserve: None,
-        origin: Default::default(),
-    }
+    RateLimit::plain(dimension, Rate::new(units, window).expect("in range"))
 }
 
 /// `counted` asks for one that is not paced, so that its state is known from outside.

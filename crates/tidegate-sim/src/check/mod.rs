@@ -33,7 +33,7 @@ use self::book::{Book, Mark};
 use self::fair::Shares;
 use self::roll::{Roll, Waiting};
 use crate::report::Invariant;
-use crate::world::routes::{Kind, Routes};
+use crate::world::routes::{Kind, LimitUse, Routes};
 
 /// Waiting lanes looked at after every event, besides those that it touched.
 const LOOKS: usize = 3;
@@ -163,16 +163,8 @@ impl Judge {
         for (at, used) in routes.kind(record.kind).limits.iter().enumerate() {
             let (reserved, mark) = (record.costs[at], record.marks[at]);
             let desk = &mut self.desks[used.limit as usize];
-            let actual = match (end, &used.dimension) {
-                (End::Cancelled, _) => 0,
-                (End::Finished { .. }, _) if used.in_flight => reserved,
-                (End::Finished { actual: Some(actual), .. }, Some(dimension)) if actual.states(dimension) => {
-                    actual.units(dimension)
-                }
-                _ => reserved,
-            };
-            let keeps = matches!(end, End::Finished { keep: true, .. });
-            let back = if keeps { 0 } else { reserved.saturating_sub(actual) };
+            let actual = end.cost(used, reserved);
+            let back = reserved.saturating_sub(actual);
             let ended = desk.book.end(mark, reserved, back);
             ended.map_err(|wrong| {
                 (Invariant::Conservation, format!("`{}`: {wrong}", routes.name(used.limit)))
@@ -469,4 +461,20 @@ pub(crate) enum End<'a> {
         /// What it did not use stays spent.
         keep: bool,
     },
+}
+
+impl End<'_> {
+    /// What a limit counts of a call that reserved so much there, now that it is over.
+    pub fn cost(&self, used: &LimitUse, reserved: u64) -> u64 {
+        match (self, &used.dimension) {
+            (End::Cancelled, _) => 0,
+            (End::Finished { actual: Some(actual), keep }, Some(dimension))
+                if !used.in_flight && actual.states(dimension) =>
+            {
+                let actual = actual.units(dimension);
+                if *keep { actual.max(reserved) } else { actual }
+            }
+            _ => reserved,
+        }
+    }
 }

@@ -34,24 +34,6 @@ const BURST: Kind = Kind { name: "a burst", example: "write it like 100 or \"10k
 /// Where limits are those of the config.
 const AS_CONFIGURED: &str = "as-configured";
 
-const MODELS: [(&str, Model); 4] = [
-    ("fixed-window", Model::FixedWindow),
-    ("sliding-log", Model::SlidingLog),
-    ("token-bucket", Model::TokenBucket),
-    ("gcra", Model::Gcra),
-];
-
-const HEADERS: [(&str, HeaderStyle); 8] = [
-    ("openai", HeaderStyle::OpenAi),
-    ("azure", HeaderStyle::Azure),
-    ("anthropic", HeaderStyle::Anthropic),
-    ("github", HeaderStyle::GitHub),
-    ("ietf-old", HeaderStyle::IetfOld),
-    ("ietf-new", HeaderStyle::IetfNew),
-    ("retry-after", HeaderStyle::RetryAfter),
-    ("none", HeaderStyle::None),
-];
-
 impl Reader<'_, '_> {
     pub fn upstreams(&mut self, section: &Field<'_>, duration: Duration) -> BTreeMap<String, UpstreamSpec> {
         let mut upstreams = BTreeMap::new();
@@ -75,7 +57,9 @@ impl Reader<'_, '_> {
         for field in &fields {
             match field.name {
                 "limits" => {}
-                "headers" => spec.headers = self.walk.choice(field, &HEADERS).unwrap_or(spec.headers),
+                "headers" => {
+                    spec.headers = self.walk.choice(field, &HeaderStyle::NAMED).unwrap_or(spec.headers)
+                }
                 "refused_cost" => spec.refused_cost = self.walk.flag(field).unwrap_or_default(),
                 "jitter" => spec.jitter = self.times(field).unwrap_or(spec.jitter),
                 "latency" => spec.latency = self.times(field).unwrap_or(spec.latency),
@@ -150,7 +134,7 @@ impl Reader<'_, '_> {
                     let hint = "remove `model`".to_owned();
                     self.walk.fault(field.key_at, "calls in flight are counted in one way only", hint);
                 }
-                "model" => model = self.walk.choice(field, &MODELS),
+                "model" => model = self.walk.choice(field, &Model::NAMED),
                 "hidden" => hidden = self.walk.flag(field).unwrap_or_default(),
                 _ => {}
             }

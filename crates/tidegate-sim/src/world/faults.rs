@@ -108,15 +108,8 @@ impl World<'_> {
                     Terms::FixedWindow { .. } => Some(Algorithm::FixedWindow),
                     _ => None,
                 });
-                let limit = RateLimit {
-                    dimension: dimension_in(&change.limit),
-                    rate,
-                    algorithm,
-                    burst: None,
-                    calendar: None,
-                    reserve: None,
-                    origin: Default::default(),
-                };
+                let plain = RateLimit::plain(dimension_in(&change.limit), rate);
+                let limit = RateLimit { algorithm, ..plain };
                 engine.set_rate(&change.limit, &limit, self.now)
             }
         };

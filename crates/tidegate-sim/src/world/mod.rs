@@ -178,6 +178,8 @@ pub(crate) struct World<'s> {
     sources: Vec<Source>,
     /// By the place of their service in the config.
     upstreams: Vec<Option<Upstream>>,
+    /// What each of them had counted when the warm-up was over.
+    warm: Vec<Vec<u64>>,
     service_names: Vec<String>,
     plan: BinaryHeap<Reverse<Planned>>,
     planned: u64,
@@ -218,6 +220,7 @@ impl<'s> World<'s> {
             loop_names: vec![String::new()],
             sources: scenario.workloads.iter().enumerate().map(source).collect(),
             upstreams: names.iter().map(upstream).collect(),
+            warm: Vec::new(),
             tally: Tally::new(scenario.workloads.len(), &names, scenario.duration, scenario.warmup),
             service_names: names,
             plan: BinaryHeap::new(),
@@ -450,7 +453,7 @@ impl<'s> World<'s> {
         let (loop_count, peak_waiting) = (self.tally.loop_count(), self.tally.peak);
         let end = Nanos::ZERO.after(self.scenario.duration);
         for service in 0..self.service_names.len() {
-            let limits = self.upstream_limits(service, end);
+            let limits = self.upstream_limits(service);
             self.tally.service(service).upstream = limits;
         }
         let (services, series) = self.tally.finish(&self.routes, self.now.min(end));
@@ -471,17 +474,27 @@ impl<'s> World<'s> {
         }
     }
 
-    fn upstream_limits(&self, service: usize, end: Nanos) -> Vec<LimitReport> {
+    /// When the warm-up is over, remembers what upstreams have counted so far.
+    fn warm_up(&mut self) {
+        if self.warm.is_empty() && self.now >= Nanos::ZERO.after(self.scenario.warmup) {
+            let units = |upstream: &Option<Upstream>| {
+                upstream.as_ref().map_or(Vec::new(), |upstream| upstream.counts().us.units.clone())
+            };
+            self.warm = self.upstreams.iter().map(units).collect();
+        }
+    }
+
+    fn upstream_limits(&self, service: usize) -> Vec<LimitReport> {
         let Some(upstream) = &self.upstreams[service] else { return Vec::new() };
         let Some(spec) = self.scenario.upstreams.get(&self.service_names[service]) else { return Vec::new() };
-        let span = end.since(Nanos::ZERO).as_secs_f64();
-        let limits = spec.limits.iter().zip(&upstream.counts().us.units);
-        let rates = limits.filter(|(limit, _)| limit.model != crate::scenario::Model::Concurrency);
+        let limits = spec.limits.iter().zip(&upstream.counts().us.units).enumerate();
+        let rates = limits.filter(|(_, (limit, _))| limit.model != crate::scenario::Model::Concurrency);
+        let before = |place: usize| self.warm.get(service).and_then(|units| units.get(place)).copied();
         rates
-            .map(|(limit, units)| LimitReport {
+            .map(|(place, (limit, units))| LimitReport {
                 name: format!("{} per {:?}", limit.dimension, limit.rate.window()),
-                supply: limit.rate.units() as f64 * span / limit.rate.window().as_secs_f64(),
-                used: *units,
+                supply: spec.supply(place, self.scenario.warmup, self.scenario.duration),
+                used: units.saturating_sub(before(place).unwrap_or(*units)),
             })
             .collect()
     }

@@ -29,6 +29,7 @@ impl World<'_> {
                 return Ok(());
             }
         };
+        self.warm_up();
         let answer = match &mut self.upstreams[service] {
             Some(upstream) => Some(upstream.receive(&self.calls[place as usize].real, self.now)),
             None => None,
@@ -155,16 +156,9 @@ impl World<'_> {
             &mut self.costs,
         );
         for (used, reserved) in kind.limits.iter().zip(&self.costs) {
-            let actual = match (end, &used.dimension) {
-                (End::Cancelled, _) => 0,
-                (End::Finished { actual: Some(actual), .. }, Some(dimension)) if actual.states(dimension) => {
-                    actual.units(dimension)
-                }
-                _ => *reserved,
-            };
-            let keeps = kind.keep && actual < *reserved && matches!(end, End::Finished { .. });
-            if actual != *reserved && !keeps {
-                self.tally.spent(used.limit, i128::from(actual) - i128::from(*reserved), self.now);
+            let change = i128::from(end.cost(used, *reserved)) - i128::from(*reserved);
+            if change != 0 {
+                self.tally.spent(used.limit, change, self.now);
             }
         }
         Ok(event)
