@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::arrived::Arrived;
 use super::judge::Role;
 use super::lane::{Lane, Like, Use};
 use super::pass::Arrival;
@@ -43,7 +44,8 @@ impl Engine {
             Some(lane) if self.may_pass(lane, &arrival.units, now) => None,
             Some(lane) => Some((self.lanes[lane as usize].bound, Nanos::NEVER)),
             None => {
-                let (waiter, lane) = self.seat(&arrival, call, Nanos::NEVER, now);
+                let arrived = self.arrived(now);
+                let (waiter, lane) = self.seat(&arrival, call, Nanos::NEVER, arrived);
                 let obstacle = self.obstacle(lane, &arrival.units, Role::Other, now);
                 self.pull_waiter(waiter);
                 obstacle.map(|held| (held.limit, held.until))
@@ -65,6 +67,32 @@ impl Engine {
     /// # Errors
     /// If it could never fit, if it would have to wait longer than `timeout`, or if too many wait already.
     pub fn enqueue(&mut self, call: &Call, timeout: Duration, now: Nanos) -> Result<Admission, Refusal> {
+        self.enter_queue(call, None, timeout, now)
+    }
+
+    /// The same for an attempt of a call that came before: it is ranked by when that was, and waits for at most
+    /// `timeout` from now on.
+    ///
+    /// # Errors
+    /// As [`Engine::enqueue`].
+    pub fn enqueue_again(
+        &mut self,
+        call: &Call,
+        arrived: Arrived,
+        timeout: Duration,
+        now: Nanos,
+    ) -> Result<Admission, Refusal> {
+        self.enter_queue(call, Some(arrived), timeout, now)
+    }
+
+    #[inline]
+    fn enter_queue(
+        &mut self,
+        call: &Call,
+        arrived: Option<Arrived>,
+        timeout: Duration,
+        now: Nanos,
+    ) -> Result<Admission, Refusal> {
         let now = self.clock(now);
         let skeleton = self.route_for(call, now)?;
         let mut arrival = self.arrive(skeleton, call, now);
@@ -80,20 +108,22 @@ impl Engine {
         }
         self.advance(now);
         let deadline = now.after(timeout);
+        let arrived = arrived.unwrap_or_else(|| self.arrived(now));
         let waiter = match self.lane_of(&arrival) {
             Some(lane) => {
-                let Lane { bound, demand, .. } = self.lanes[lane as usize];
-                let forecast = self.forecast_behind(lane, &demand, &arrival.units, bound, now);
+                let Lane { bound, .. } = self.lanes[lane as usize];
+                let ahead = self.ahead_of_arrival(lane, arrived);
+                let forecast = self.forecast_behind(lane, &ahead, &arrival.units, bound, now);
                 if forecast > deadline {
                     return match self.may_pass(lane, &arrival.units, now) {
                         true => Ok(Admission::Granted(self.go(&arrival, now))),
                         false => Err(self.no_room(Reason::Hopeless, bound, forecast, &arrival, now)),
                     };
                 }
-                self.seat(&arrival, call, deadline, now).0
+                self.seat(&arrival, call, deadline, arrived).0
             }
             None => {
-                let (waiter, lane) = self.seat(&arrival, call, deadline, now);
+                let (waiter, lane) = self.seat(&arrival, call, deadline, arrived);
                 let Some(held) = self.obstacle(lane, &arrival.units, Role::Other, now) else {
                     self.pull_waiter(waiter);
                     return Ok(Admission::Granted(self.go(&arrival, now)));
@@ -230,15 +260,15 @@ impl Engine {
         None
     }
 
-    /// Gives a call a place at the end of its lane: the call, and the lane.
-    fn seat(&mut self, arrival: &Arrival, call: &Call, deadline: Nanos, now: Nanos) -> (u32, u32) {
+    /// Gives a call its place in its lane: the call, and the lane.
+    fn seat(&mut self, arrival: &Arrival, call: &Call, deadline: Nanos, arrived: Arrived) -> (u32, u32) {
         let lane = self.lane_for(arrival.skeleton, arrival.loop_, arrival.class);
         for &(limit, slot) in self.lanes[lane as usize].route.iter() {
             if !self.limits[limit as usize].meter.is_in_flight() {
                 self.largest = self.largest.max(arrival.units[slot as usize]);
             }
         }
-        let waiter = self.new_waiter(now);
+        let waiter = self.new_waiter(arrived);
         let like = Like { units: arrival.units, estimated: call.estimated, shape: call.shape.clone() };
         self.push_waiter(waiter, lane, like, deadline);
         (waiter, lane)

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
+use super::arrived::Arrived;
 use super::contention::LaneKey;
 use super::route::Skeleton;
 use super::{Engine, MAX_UNIT_KINDS, Units};
@@ -50,8 +51,8 @@ pub(crate) struct Waiter {
     pub generation: u32,
     pub run: u32,
     /// Its neighbours in its lane.
-    ahead: u32,
-    behind: u32,
+    pub ahead: u32,
+    pub behind: u32,
     pub seq: u64,
     pub enqueued: Nanos,
 }
@@ -74,6 +75,16 @@ pub(crate) struct Like {
     pub units: Units,
     pub estimated: bool,
     pub shape: Arc<Shape>,
+}
+
+impl Lane {
+    /// One more call waits here, which costs that much.
+    pub fn count(&mut self, units: &Units) {
+        self.len += 1;
+        for (sum, units) in self.demand.iter_mut().zip(units) {
+            *sum += u128::from(*units);
+        }
+    }
 }
 
 impl Engine {
@@ -134,9 +145,8 @@ impl Engine {
     }
 
     /// A place for a call that is about to wait.
-    pub(super) fn new_waiter(&mut self, enqueued: Nanos) -> u32 {
-        self.seq += 1;
-        let seq = self.seq;
+    pub(super) fn new_waiter(&mut self, arrived: Arrived) -> u32 {
+        let Arrived { seq, at: enqueued } = arrived;
         match self.free_waiters.pop() {
             Some(index) => {
                 let waiter = &mut self.waiters[index as usize];
@@ -151,13 +161,16 @@ impl Engine {
         }
     }
 
-    /// Puts a waiter at the end of a lane; no call of the lane came later.
+    /// Puts a waiter where it belongs in a lane: at the end, unless calls wait there that came later.
     pub(super) fn push_waiter(&mut self, waiter: u32, lane: u32, like: Like, deadline: Nanos) {
         let units = like.units;
         self.deadlines.insert(waiter, deadline);
         self.waiting += 1;
         self.count_waiting(lane, 1);
-        self.append(waiter, lane, like);
+        match self.first_later(waiter, lane) {
+            None => self.append(waiter, lane, like),
+            Some(later) => self.insert_before(later, waiter, lane, like),
+        }
         let behind_another = self.lanes[lane as usize].head != waiter;
         self.length_changed(lane, behind_another, &units, 1);
     }
@@ -208,9 +221,17 @@ impl Engine {
             (waiter, Like { units, ..like.clone() })
         };
         let calls: Vec<(u32, Like)> = self.calls_of(lane).map(alike).collect();
+        let Lane { demand: before, slot, .. } = self.lanes[lane as usize];
+        let slot = slot as usize;
+        self.refill(lane, calls);
+        let demand = self.lanes[lane as usize].demand[slot];
+        self.change_demand(lane, demand as i128 - before[slot] as i128);
+        self.replace_lane(lane);
+    }
+
+    /// Has just these calls wait in a lane, in this order.
+    pub(super) fn refill(&mut self, lane: u32, calls: Vec<(u32, Like)>) {
         let held = &mut self.lanes[lane as usize];
-        let before = held.demand;
-        let slot = held.slot as usize;
         (held.head, held.tail, held.len) = (NIL, NIL, 0);
         held.demand = [0; MAX_UNIT_KINDS];
         while let Some(key) = self.run_order.first(held.runs) {
@@ -220,17 +241,11 @@ impl Engine {
         for (waiter, like) in calls {
             self.append(waiter, lane, like);
         }
-        let demand = self.lanes[lane as usize].demand[slot];
-        self.change_demand(lane, demand as i128 - before[slot] as i128);
-        self.replace_lane(lane);
     }
 
     fn append(&mut self, waiter: u32, lane: u32, like: Like) {
         let held = &mut self.lanes[lane as usize];
-        held.len += 1;
-        for (sum, units) in held.demand.iter_mut().zip(like.units) {
-            *sum += u128::from(units);
-        }
+        held.count(&like.units);
         let tail = std::mem::replace(&mut held.tail, waiter);
         let last_run = match tail {
             NIL => {
@@ -253,7 +268,7 @@ impl Engine {
         (held.run, held.ahead, held.behind) = (run, tail, NIL);
     }
 
-    fn begin_run(&mut self, waiter: u32, lane: u32, like: Like) -> u32 {
+    pub(super) fn begin_run(&mut self, waiter: u32, lane: u32, like: Like) -> u32 {
         let seq = self.waiters[waiter as usize].seq;
         let units = like.units;
         let run = Run { lane, first: waiter, len: 1, seq, like };

@@ -10,9 +10,11 @@
 //! `judge` (what holds it) → `pump` (letting go) → `settle` (what it really cost).
 
 mod admit;
+mod arrived;
 mod change;
 pub(crate) mod contention;
 mod deadlines;
+mod ended;
 mod explain;
 mod judge;
 mod lane;
@@ -38,7 +40,9 @@ use std::time::Duration;
 
 use hashbrown::{HashMap, HashTable};
 
+pub use arrived::Arrived;
 pub use change::ChangeError;
+pub use ended::{Ended, Exhausted, Fate};
 pub use explain::{FirstInLine, Passage, Stand, Terms};
 pub use lend::LoanRequest;
 pub use predict::Place;

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::arrived::Arrived;
 use super::lane::{Lane, Like, Run};
 use super::{Engine, MAX_UNIT_KINDS, Ticket, Units};
 use crate::time::Nanos;
@@ -59,6 +60,20 @@ impl Engine {
             when = when.max(self.limits[limit as usize].meter.flows_by(needs, withheld, now));
         }
         when
+    }
+
+    /// Units of the calls of a lane that came before one that is about to wait there.
+    pub(super) fn ahead_of_arrival(&self, lane: u32, arrived: Arrived) -> [u128; MAX_UNIT_KINDS] {
+        let Lane { tail, demand, .. } = self.lanes[lane as usize];
+        let earlier = |call: &u32| self.waiters[*call as usize].seq < arrived.seq;
+        if earlier(&tail) {
+            return demand;
+        }
+        let mut ahead = [0; MAX_UNIT_KINDS];
+        for call in self.calls_of(lane).take_while(earlier) {
+            add(&mut ahead, &self.run_of(call).like.units);
+        }
+        ahead
     }
 
     /// Units of earlier calls of the same lane.

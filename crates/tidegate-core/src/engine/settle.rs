@@ -1,5 +1,6 @@
 //! The end of a call: slots come back, and the reservation becomes what it really cost.
 
+use super::ended::Ended;
 use super::{Engine, Grant, InFlightCall, SLOT};
 use crate::call::Cost;
 use crate::time::Nanos;
@@ -15,6 +16,11 @@ impl Engine {
         if actual.is_some() || !self.ends_unnoticed(&grant) || !self.free_slots(&grant) {
             self.settle(grant, actual, now);
         }
+    }
+
+    /// The call ended so.
+    pub fn end_call(&mut self, grant: Grant, ended: &Ended, now: Nanos) {
+        self.finish(grant, ended.cost.as_ref(), now);
     }
 
     #[inline(never)]

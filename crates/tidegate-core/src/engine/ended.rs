@@ -1,0 +1,113 @@
+//! How a call ended, and what that means for those that come after it.
+
+use std::time::Duration;
+
+use crate::call::Cost;
+use crate::dimension::Dimension;
+use crate::reply::{Kind, Limit, Reading, Verdict};
+
+/// How a call ended.
+///
+/// ```
+/// use tidegate_core::engine::{Ended, Fate};
+/// use tidegate_core::reply::{Reader, UnixMillis};
+///
+/// let headers = [("retry-after", "20".as_bytes())];
+/// let reading = Reader::default().read(429, headers, b"", UnixMillis(0));
+/// let ended = Ended::by_reply(429, &reading);
+/// assert!(matches!(ended.fate, Fate::TurnedAway { wait: Some(wait), .. } if wait.as_secs() == 20));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ended {
+    /// What it really cost, in the dimensions that it states.
+    pub cost: Option<Cost>,
+    /// What became of it.
+    pub fate: Fate,
+    /// The model that it asked for, or that the reply names.
+    pub model: Option<Box<str>>,
+}
+
+/// What became of a call at the upstream.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Fate {
+    /// Nobody knows: it was dropped on its way.
+    #[default]
+    Unknown,
+    /// The upstream answered it, be it that the call was wrong.
+    Answered,
+    /// The upstream failed: an error of its own, or no answer at all.
+    Failed {
+        /// How long it wants to be left alone, if it said.
+        wait: Option<Duration>,
+    },
+    /// Turned away by a limit of the upstream, and so not done.
+    TurnedAway {
+        /// How long to stay away, if it said.
+        wait: Option<Duration>,
+        /// The limits that it named as exhausted.
+        by: Vec<Exhausted>,
+        /// Only too many at once: whatever ends makes room.
+        in_flight: bool,
+    },
+    /// Used up or never granted: waiting does not help.
+    OutOfQuota,
+}
+
+/// A limit of the upstream that a reply names as exhausted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exhausted {
+    /// What it counts.
+    pub dimension: Dimension,
+    /// Its window, if that is known.
+    pub window: Option<Duration>,
+    /// When it is restored, if that is known.
+    pub reset: Option<Duration>,
+}
+
+impl Ended {
+    /// What a reply says.
+    #[must_use]
+    pub fn by_reply(status: u16, reading: &Reading) -> Ended {
+        let hint = reading.wait().map(|wait| wait.ms).or(reading.retry_after_ms);
+        let wait = hint.map(Duration::from_millis);
+        let fate = match (reading.verdict, status) {
+            (Verdict::QuotaExhausted, _) => Fate::OutOfQuota,
+            (Verdict::RateLimited, _) | (Verdict::Ok, 420 | 429) => {
+                let by = reading.exhausted().filter_map(Exhausted::named).collect();
+                Fate::TurnedAway { wait, by, in_flight: false }
+            }
+            (Verdict::ConcurrencyLimited, _) => Fate::TurnedAway { wait, by: Vec::new(), in_flight: true },
+            (Verdict::Overloaded, _) | (Verdict::Ok, 500..) => Fate::Failed { wait },
+            (Verdict::Ok, _) => Fate::Answered,
+        };
+        Ended { cost: None, fate, model: reading.model.as_deref().map(Into::into) }
+    }
+
+    /// The same, with what it really cost.
+    #[must_use]
+    pub fn cost(self, cost: Cost) -> Ended {
+        Ended { cost: Some(cost), ..self }
+    }
+}
+
+impl From<Fate> for Ended {
+    fn from(fate: Fate) -> Ended {
+        Ended { fate, ..Ended::default() }
+    }
+}
+
+impl Exhausted {
+    fn named(limit: &Limit) -> Option<Exhausted> {
+        let dimension = match &limit.kind {
+            Kind::Requests => Dimension::Requests,
+            Kind::Tokens => Dimension::Tokens,
+            Kind::InputTokens => Dimension::InputTokens,
+            Kind::OutputTokens => Dimension::OutputTokens,
+            Kind::ContentBytes => Dimension::Bytes,
+            Kind::Concurrency | Kind::Utilization => return None,
+            other => Dimension::from_name(other.name()),
+        };
+        let millis = |ms: Option<u64>| ms.map(Duration::from_millis);
+        Some(Exhausted { dimension, window: millis(limit.window_ms), reset: millis(limit.reset_ms) })
+    }
+}
