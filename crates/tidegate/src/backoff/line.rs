@@ -42,6 +42,8 @@ pub(super) struct Line {
     follows: Nanos,
     /// When the first may go, once the window has passed.
     next: Nanos,
+    /// When the window was last ended before its time.
+    pub cleared: Nanos,
 }
 
 #[derive(Debug)]
