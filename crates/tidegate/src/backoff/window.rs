@@ -154,7 +154,7 @@ impl<W: Word, L: Lock<Line>, M: Lock<List>> Window<W, L, M> {
                 return Turn::Go;
             }
             let ticket = *place.get_or_insert_with(|| line.join(waker.clone()));
-            line.turn(ticket, waker, deadline, now)
+            line.turn(ticket, waker, deadline, now, woken)
         });
         if turn == Turn::Go {
             *place = None;
@@ -170,11 +170,11 @@ impl<W: Word, L: Lock<Line>, M: Lock<List>> Window<W, L, M> {
         });
     }
 
-    /// Wakes after the lock is released: a waker may do anything, even wait for this window.
+    /// Wakes and drops wakers after the lock is released: either may do anything, even wait for this window.
     fn with_line<T>(&self, work: impl FnOnce(&mut Line, &mut Woken) -> T) -> T {
-        let mut woken = Woken::new();
+        let mut woken = Woken::default();
         let answer = self.line.with(|line| work(line, &mut woken));
-        woken.into_iter().for_each(Waker::wake);
+        woken.wake.into_iter().for_each(Waker::wake);
         answer
     }
 }
