@@ -163,13 +163,11 @@ impl BackoffWindow {
 
     /// From now on the watcher is told when anybody extends or clears the window. What was before, it finds by
     /// [`follow`](BackoffWindow::follow) after this.
-    #[allow(dead_code, reason = "asked for by a dispatch")]
     pub(crate) fn watch(&self, watcher: Weak<dyn Watch>) {
         self.0.window.watch(watcher);
     }
 
     /// What became of the window since the last look.
-    #[allow(dead_code, reason = "asked for by a dispatch")]
     pub(crate) fn follow(&self, followed: &mut Followed) -> News {
         self.0.window.follow(followed, process_clock::now)
     }
