@@ -174,7 +174,7 @@ impl std::hash::Hash for Found {
     fn hash<H: std::hash::Hasher>(&self, _: &mut H) {}
 }
 
-/// A call that wants to go.
+/// A call that wants to go. One that names no service goes to the only one there is.
 ///
 /// ```
 /// use tidegate_core::{Call, Priority};
