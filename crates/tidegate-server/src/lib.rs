@@ -27,7 +27,7 @@ pub fn status(refused: &Refused) -> StatusCode {
         Reason::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         Reason::UnknownService(_) => StatusCode::NOT_FOUND,
         Reason::UnknownDimension(_) | Reason::InvalidCost => StatusCode::BAD_REQUEST,
-        Reason::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Reason::Unavailable | Reason::CircuitOpen => StatusCode::SERVICE_UNAVAILABLE,
         // Timeout, hopeless, queue full, and whatever joins them: come back later.
         _ => StatusCode::TOO_MANY_REQUESTS,
     }

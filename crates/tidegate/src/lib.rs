@@ -21,6 +21,7 @@ pub mod clock;
 pub mod config;
 pub mod dispatch;
 pub mod gate;
+mod held;
 pub mod limiter;
 pub mod outcome;
 pub mod permit;
@@ -45,7 +46,9 @@ pub use outcome::Outcome;
 pub use permit::Permit;
 pub use refused::Refused;
 pub use retry_after::retry_after;
-pub use tidegate_core::engine::{ChangeError, LimitStatus, Place, ServiceCounts};
+pub use tidegate_core::engine::{
+    BackoffStatus, BreakerState, BreakerStatus, ChangeError, LimitStatus, Place, ServiceCounts,
+};
 pub use tidegate_core::time::Nanos;
 pub use tidegate_core::{Call, Cost, Dimension, Priority, Reason};
 pub use window::SlidingWindow;
