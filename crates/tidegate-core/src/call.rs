@@ -323,6 +323,12 @@ impl Call {
         &self.shape.service
     }
 
+    /// Method and path, if it says so.
+    #[must_use]
+    pub fn stated_endpoint(&self) -> Option<&str> {
+        self.shape.endpoint.as_deref()
+    }
+
     /// How long it may wait, if it says so.
     #[must_use]
     pub fn stated_timeout(&self) -> Option<Duration> {

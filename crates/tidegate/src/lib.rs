@@ -20,6 +20,7 @@ pub mod chance;
 pub mod clock;
 pub mod config;
 pub mod dispatch;
+pub mod execute;
 pub mod gate;
 mod held;
 pub mod limiter;
@@ -29,6 +30,7 @@ pub mod refused;
 mod retry_after;
 mod rules;
 mod seats;
+pub mod simple;
 mod timer;
 pub mod window;
 
@@ -40,15 +42,18 @@ pub use chance::Chance;
 pub use clock::{Clock, ClockSource, ManualClock, SystemClock};
 pub use config::{Config, ConfigError};
 pub use dispatch::{Dispatch, DispatchBuilder, DispatchError, DispatchSnapshot};
+pub use execute::{Attempt, Execute, ExecuteError, Failed, GaveUp, Progress, Report};
 pub use gate::{Gate, GateBuilder};
 pub use limiter::{InvalidLimit, RateLimitError, RateLimiter};
 pub use outcome::Outcome;
 pub use permit::Permit;
 pub use refused::Refused;
 pub use retry_after::retry_after;
+pub use simple::RateLimitConfig;
 pub use tidegate_core::engine::{
     BackoffStatus, BreakerState, BreakerStatus, ChangeError, LimitStatus, Place, ServiceCounts,
 };
+pub use tidegate_core::retry::{self, RetryPolicy};
 pub use tidegate_core::time::Nanos;
 pub use tidegate_core::{Call, Cost, Dimension, Priority, Reason};
 pub use window::SlidingWindow;
