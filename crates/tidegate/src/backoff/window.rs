@@ -178,3 +178,64 @@ impl<W: Word, L: Lock<Line>, M: Lock<List>> Window<W, L, M> {
         answer
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, mpsc};
+    use std::task::Wake;
+
+    use super::*;
+
+    const NOW: Nanos = Nanos(1 << 40);
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    /// Clears the window when the last of its wakers is dropped, as a task might that goes with it.
+    struct ClearsAtLast(Arc<Window>);
+
+    impl Wake for ClearsAtLast {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for ClearsAtLast {
+        fn drop(&mut self) {
+            self.0.clear(|| NOW);
+        }
+    }
+
+    /// Does it in a thread, since whoever waits for itself does so for ever.
+    fn finishes(work: impl FnOnce(&Arc<Window>) + Send + 'static) {
+        let (done, finished) = mpsc::channel();
+        std::thread::spawn(move || {
+            work(&Arc::default());
+            done.send(())
+        });
+        finished.recv_timeout(Duration::from_secs(20)).expect("it waits for itself");
+    }
+
+    /// Takes a place with a waker that nobody else has.
+    fn wait_in(window: &Arc<Window>, place: &mut Option<Ticket>) {
+        window.set(HOUR, NOW);
+        let waker = Waker::from(Arc::new(ClearsAtLast(Arc::clone(window))));
+        assert!(matches!(window.turn(place, &waker, || NOW), Turn::Until(_)));
+    }
+
+    #[test]
+    fn a_waker_that_is_replaced_may_use_the_window_as_it_goes() {
+        finishes(|window| {
+            let mut place = None;
+            wait_in(window, &mut place);
+            assert!(matches!(window.turn(&mut place, Waker::noop(), || NOW), Turn::Until(_)));
+            assert_eq!(window.deadline(), NOW, "it did");
+        });
+    }
+
+    #[test]
+    fn a_waker_that_leaves_may_use_the_window_as_it_goes() {
+        finishes(|window| {
+            let mut place = None;
+            wait_in(window, &mut place);
+            window.leave(place.expect("it waits"), || NOW);
+            assert_eq!(window.deadline(), NOW, "it did");
+        });
+    }
+}

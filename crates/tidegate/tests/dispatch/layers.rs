@@ -81,6 +81,20 @@ async fn d5_at_a_balance_of_zero_one_more_goes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn d5_a_body_of_any_size_goes_and_comes_back_whole_also_where_its_bytes_count_several_times() {
+    let dispatch = dispatch(|builder| builder.byte_penalty_multiplier(u16::MAX));
+    for throttled in [0, 1] {
+        let held = hold(&dispatch, usize::MAX).await;
+        let (calls, of_them_throttled, bytes) = counts(&dispatch);
+        assert_eq!((calls, of_them_throttled), (1, throttled));
+        assert!(bytes >= 1 << 63, "{bytes}");
+        held.end().await;
+        assert_eq!(counts(&dispatch), (0, 0, 0));
+        dispatch.set_backoff(Duration::from_secs(3600));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn d5_those_who_wait_go_in_order_of_arrival() {
     let dispatch = dispatch(|builder| builder.byte_budget(100));
     let large = hold(&dispatch, 101).await;
