@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::Grant;
-use tidegate_core::retry::{Failure, FailureKind};
+use tidegate_core::engine::Ended;
+use tidegate_core::retry::Failure;
 
 use crate::gate::Shared;
 use crate::outcome::Outcome;
@@ -35,15 +36,19 @@ impl Permit {
     /// The call ended so. What it cost less than was reserved returns to where it came from, unless the
     /// service keeps it; what it cost more is debt.
     pub fn finish(self, outcome: Outcome) {
-        self.conclude(outcome);
+        let (ended, _) = self.read(outcome);
+        self.end(&ended);
     }
 
-    /// The same, and what the outcome means for trying again.
-    pub(crate) fn conclude(mut self, outcome: Outcome) -> Failure {
-        match self.grant.take() {
-            Some(grant) => self.gate.conclude(grant, outcome),
-            // Whoever takes the grant takes the permit too, so it is always there.
-            None => Failure::of_kind(FailureKind::Final),
+    /// What an outcome comes to: for the gate, and for trying again.
+    pub(crate) fn read(&self, outcome: Outcome) -> (Ended, Failure) {
+        self.gate.read(self.grant.as_ref(), outcome)
+    }
+
+    /// The call ended so.
+    pub(crate) fn end(mut self, ended: &Ended) {
+        if let Some(grant) = self.grant.take() {
+            self.gate.end(grant, ended);
         }
     }
 

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tidegate_core::engine::Arrived;
-use tidegate_core::retry::{Failure, GiveUp};
+use tidegate_core::engine::{Arrived, Fate};
+use tidegate_core::retry::GiveUp;
 use tidegate_core::{Call, Nanos};
 use tokio::time::Instant;
 
@@ -32,6 +32,8 @@ use crate::outcome::Outcome;
 use crate::permit::Permit;
 use crate::refused::Refused;
 
+/// How long all stay away at most from an upstream that does not say for how long.
+const UNSTATED: Duration = Duration::from_secs(1);
 /// How often a waiting call tells of itself.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -218,16 +220,31 @@ where
             }
             Err(error) => {
                 let outcome = said.take().unwrap_or_else(|| self.outcome_of(&error));
-                let failure = permit.conclude(outcome);
-                self.after_failure(error, failure, since, way)
+                self.after_failure(error, outcome, permit, since, way)
             }
         }
     }
 
-    /// The attempt failed, and has given its permit back.
-    fn after_failure(&mut self, error: E, failure: Failure, since: Nanos, mut way: Way) -> Step<T, E, Fut> {
+    /// The attempt failed: it gives its permit back before it waits for the next one, if there is one.
+    fn after_failure(
+        &mut self,
+        error: E,
+        outcome: Outcome,
+        permit: Permit,
+        since: Nanos,
+        mut way: Way,
+    ) -> Step<T, E, Fut> {
+        let (mut ended, failure) = permit.read(outcome);
         let now = self.gate.now();
         let next = way.course.failed(failure, now.since(since), self.gate.chance.draw(), now);
+        // Where the upstream does not say how long to stay away, the others need not stay away for longer than
+        // this call does, nor for as long as it does after its fifth failure.
+        if let (Fate::TurnedAway { wait: wait @ None, in_flight: false, .. }, Ok(delay)) =
+            (&mut ended.fate, next)
+        {
+            *wait = Some(delay.min(UNSTATED));
+        }
+        permit.end(&ended);
         trace::failed(self.call.service(), way.course.attempts(), failure, next);
         let why = match next {
             Ok(delay) => {

@@ -11,7 +11,7 @@ use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use tidegate_core::engine::{Arrived, ChangeError, LimitStatus, Place, ServiceCounts};
+use tidegate_core::engine::{Arrived, ChangeError, Ended, LimitStatus, Place, ServiceCounts};
 use tidegate_core::reply::UnixMillis;
 use tidegate_core::retry::Failure;
 use tidegate_core::{Admission, Call, Engine, Grant, Nanos, Refusal, Ticket, Verdict};
@@ -177,18 +177,23 @@ impl Shared {
         self.hand_out(inner);
     }
 
-    /// A call ended so. What that means for trying again comes back.
-    pub fn conclude(&self, grant: Grant, outcome: Outcome) -> Failure {
-        let (ended, failure) = match outcome.into_known() {
+    /// What an outcome comes to: for the engine, and for trying again.
+    pub fn read(&self, grant: Option<&Grant>, outcome: Outcome) -> (Ended, Failure) {
+        match outcome.into_known() {
             Ok(known) => known,
             Err(unread) => {
-                let service = self.inner.lock().engine.service_of(&grant).map(str::to_owned);
+                let inner = self.inner.lock();
+                let service = grant.and_then(|grant| inner.engine.service_of(grant)).map(str::to_owned);
+                drop(inner);
                 let rules = self.rules();
                 unread.read(&rules.reader(service.as_deref().unwrap_or_default()), self.unix())
             }
-        };
-        self.act(|engine, now| engine.end_call(grant, &ended, now));
-        failure
+        }
+    }
+
+    /// A call ended so.
+    pub fn end(&self, grant: Grant, ended: &Ended) {
+        self.act(|engine, now| engine.end_call(grant, ended, now));
     }
 
     pub fn cancel(&self, grant: Grant) {

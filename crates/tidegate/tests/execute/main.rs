@@ -48,6 +48,11 @@ fn too_fast() -> Failed {
     Outcome::refused().because("too fast")
 }
 
+/// A failure that opens no window.
+fn unreached() -> Failed {
+    Outcome::unreached().because("nobody is there")
+}
+
 /// What an exhausted call says of itself.
 fn exhausted<E>(error: ExecuteError<E>) -> (u32, Duration, E, GaveUp) {
     match error {
