@@ -145,7 +145,7 @@ pub(crate) fn known_index(dimension: &Dimension) -> Option<usize> {
 pub(crate) struct Shape {
     pub service: Box<str>,
     pub endpoint: Option<Box<str>>,
-    pub model: Option<Box<str>>,
+    pub model: Option<Arc<str>>,
     pub loop_type: Option<Box<str>>,
     pub key: Option<Box<str>>,
     pub found: Found,
@@ -321,6 +321,12 @@ impl Call {
     #[must_use]
     pub fn service(&self) -> &str {
         &self.shape.service
+    }
+
+    /// The model it asks for, if it says so.
+    #[must_use]
+    pub fn stated_model(&self) -> Option<&Arc<str>> {
+        self.shape.model.as_ref()
     }
 
     /// Method and path, if it says so.

@@ -23,6 +23,7 @@ use crate::timer::Sleeper;
 pub struct Acquire {
     gate: Arc<Shared>,
     sleeper: Sleeper,
+    model: Option<Arc<str>>,
     state: State,
 }
 
@@ -58,12 +59,12 @@ pub(crate) enum Entered {
 
 impl Acquire {
     pub(crate) fn new(gate: Arc<Shared>, call: Call, sleeper: Sleeper) -> Acquire {
-        Acquire { gate, sleeper, state: State::New(call, None) }
+        Acquire { gate, sleeper, model: call.stated_model().cloned(), state: State::New(call, None) }
     }
 
     /// For an attempt of a call that came before.
     pub(crate) fn again(gate: Arc<Shared>, call: Call, sleeper: Sleeper, turn: Turn) -> Acquire {
-        Acquire { gate, sleeper, state: State::New(call, Some(turn)) }
+        Acquire { gate, sleeper, model: call.stated_model().cloned(), state: State::New(call, Some(turn)) }
     }
 
     /// Where the call stands in the queue, if it waits.
@@ -91,7 +92,7 @@ impl Acquire {
 
     fn granted(&mut self, grant: Grant, waited: Duration) -> Poll<Result<Permit, Refused>> {
         self.state = State::Done;
-        Poll::Ready(Ok(Permit::new(grant, waited, self.gate.clone())))
+        Poll::Ready(Ok(Permit::new(grant, waited, self.model.take(), self.gate.clone())))
     }
 
     fn refused(&mut self, refusal: Refusal) -> Poll<Result<Permit, Refused>> {

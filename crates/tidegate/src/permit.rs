@@ -19,12 +19,14 @@ pub struct Permit {
     /// Gone once it was given back.
     grant: Option<Grant>,
     waited: Duration,
+    /// The model that the call asks for, for the window of a 429; not always known.
+    model: Option<Arc<str>>,
     gate: Arc<Shared>,
 }
 
 impl Permit {
-    pub(crate) fn new(grant: Grant, waited: Duration, gate: Arc<Shared>) -> Permit {
-        Permit { grant: Some(grant), waited, gate }
+    pub(crate) fn new(grant: Grant, waited: Duration, model: Option<Arc<str>>, gate: Arc<Shared>) -> Permit {
+        Permit { grant: Some(grant), waited, model, gate }
     }
 
     /// How long the call waited for it.
@@ -42,7 +44,9 @@ impl Permit {
 
     /// What an outcome comes to: for the gate, and for trying again.
     pub(crate) fn read(&self, outcome: Outcome) -> (Ended, Failure) {
-        self.gate.read(self.grant.as_ref(), outcome)
+        let (mut ended, failure) = self.gate.read(self.grant.as_ref(), outcome);
+        ended.model = ended.model.or_else(|| self.model.clone());
+        (ended, failure)
     }
 
     /// The call ended so.

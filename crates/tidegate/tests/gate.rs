@@ -343,3 +343,19 @@ fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
         Poll::Pending => None,
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_429_holds_the_model_that_it_was_for_and_no_other() {
+    let gate = gate("[services.api]\nrequests = \"100/s\"\n");
+    let turned_away = || Outcome::refused().retry_after(Duration::from_secs(5));
+    gate.acquire(Call::to("api").model("a")).await.expect("free").finish(turned_away());
+    gate.try_acquire(Call::to("api").model("b")).expect("another model").finish(turned_away());
+    for model in ["a", "b"] {
+        let refused = gate.try_acquire(Call::to("api").model(model)).expect_err("its window is open");
+        assert_eq!(refused.limit(), Some(&*format!("api/model:{model}/backoff")));
+    }
+    gate.try_acquire(Call::to("api").model("c")).expect("a third one").cancel();
+    let start = tokio::time::Instant::now();
+    gate.acquire(Call::to("api").model("a")).await.expect("in time").cancel();
+    assert_eq!(start.elapsed(), Duration::from_secs(5));
+}

@@ -1,5 +1,6 @@
 //! How a call ended, and what that means for those that come after it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::call::Cost;
@@ -24,7 +25,7 @@ pub struct Ended {
     /// What became of it.
     pub fate: Fate,
     /// The model that it asked for, or that the reply names.
-    pub model: Option<Box<str>>,
+    pub model: Option<Arc<str>>,
 }
 
 /// What became of a call at the upstream.

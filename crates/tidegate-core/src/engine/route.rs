@@ -50,7 +50,7 @@ pub(crate) struct Service {
     /// Whether a call that was turned away counts at the upstream all the same.
     pub failures_count: bool,
     /// Models that no pattern names and that have routes of their own.
-    pub other_models: Vec<Box<str>>,
+    pub other_models: Vec<Arc<str>>,
     pub rosters: [Roster; 4],
     pub counts: super::status::ServiceCounts,
     /// No longer in the config.
@@ -99,7 +99,7 @@ pub(crate) struct SkeletonKey {
     pub endpoint: Option<Box<str>>,
     pub model: Option<Box<str>>,
     /// A model that no pattern names, if a window sets it apart.
-    pub other_model: Option<Box<str>>,
+    pub other_model: Option<Arc<str>>,
     pub loop_type: Option<Box<str>>,
     pub key: Option<Box<str>>,
 }
@@ -165,17 +165,16 @@ impl Engine {
         let unknown = || Refusal::bare(Reason::UnknownService((&*shape.service).into()));
         let service = self.service_named(&shape.service).ok_or_else(unknown)?;
         let held = &self.services[service as usize];
-        let pick = |patterns: &[(Pattern, Vec<u32>)], text: &Option<Box<str>>| -> Option<Box<str>> {
-            let text = text.as_deref()?;
-            let found = most_specific(patterns.iter().map(|(pattern, _)| pattern).enumerate(), text)?;
+        let pick = |patterns: &[(Pattern, Vec<u32>)], text: Option<&str>| -> Option<Box<str>> {
+            let found = most_specific(patterns.iter().map(|(pattern, _)| pattern).enumerate(), text?)?;
             Some(patterns[found].0.text().into())
         };
         let loop_type = shape.loop_type.clone().filter(|name| self.loop_types.contains_key(name));
-        let model = pick(&held.models, &shape.model);
+        let model = pick(&held.models, shape.model.as_deref());
         let other_model = shape.model.clone().filter(|name| held.other_models.contains(name));
         let key = SkeletonKey {
             service,
-            endpoint: pick(&held.endpoints, &shape.endpoint),
+            endpoint: pick(&held.endpoints, shape.endpoint.as_deref()),
             other_model: other_model.filter(|_| model.is_none()),
             model,
             loop_type,

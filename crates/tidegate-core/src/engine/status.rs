@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Engine, Grant};
+use crate::call::Call;
 use crate::config::SettleRule;
 use crate::time::Nanos;
 use crate::tree::NIL;
@@ -67,6 +68,18 @@ impl Engine {
         let call = &self.in_flight[grant.index as usize];
         let service = self.skeletons[call.skeleton as usize].service;
         self.service_index.iter().find(|(_, index)| **index == service).map(|(name, _)| &**name)
+    }
+
+    /// The model that a call in flight asked for, where the config knows none like it: only then it is of use to
+    /// remember it until the call ends.
+    #[inline]
+    #[must_use]
+    pub fn unknown_model<'c>(&self, grant: &Grant, call: &'c Call) -> Option<&'c Arc<str>> {
+        let skeleton = self.in_flight[grant.index as usize].skeleton;
+        match self.skeletons[skeleton as usize].key.model {
+            Some(_) => None,
+            None => call.stated_model(),
+        }
     }
 
     /// Whether the service keeps what a call reserved above its cost.

@@ -59,7 +59,7 @@ enum Scope {
     /// A pattern of the config.
     Model(u32, Box<str>),
     /// A model that no pattern names.
-    OtherModel(u32, Box<str>),
+    OtherModel(u32, Arc<str>),
     LoopType(Box<str>),
     /// Those that pay at this limit.
     Limit(u32),
@@ -420,9 +420,8 @@ impl Engine {
             Scope::Service(index) => service(index).into(),
             Scope::Key(index, key) => format!("{}/key:{key}", service(index)).into(),
             Scope::Endpoint(index, pattern) => format!("{}/endpoint:{pattern}", service(index)).into(),
-            Scope::Model(index, model) | Scope::OtherModel(index, model) => {
-                format!("{}/model:{model}", service(index)).into()
-            }
+            Scope::Model(index, model) => format!("{}/model:{model}", service(index)).into(),
+            Scope::OtherModel(index, model) => format!("{}/model:{model}", service(index)).into(),
             Scope::LoopType(name) => format!("loop_type:{name}").into(),
             Scope::Limit(limit) => self.limit_name(*limit),
         }

@@ -85,8 +85,9 @@ impl Shared {
         let now = inner.time(now);
         match inner.engine.try_admit(call, now) {
             Ok(grant) => {
+                let model = inner.engine.unknown_model(&grant, call).cloned();
                 self.hand_out(inner);
-                Ok(Permit::new(grant, Duration::ZERO, self.clone()))
+                Ok(Permit::new(grant, Duration::ZERO, model, self.clone()))
             }
             Err(refusal) => {
                 self.hand_out(inner);
