@@ -31,6 +31,7 @@ use crate::gate::Shared;
 use crate::outcome::Outcome;
 use crate::permit::Permit;
 use crate::refused::Refused;
+use crate::rules::Rules;
 
 /// How long all stay away at most from an upstream that does not say for how long.
 const UNSTATED: Duration = Duration::from_secs(1);
@@ -69,7 +70,10 @@ enum State<Fut> {
 /// What goes with a call from attempt to attempt.
 struct Way {
     arrived: Arrived,
+    /// When it came into the queue for the coming attempt.
+    entered: Nanos,
     course: Course,
+    rules: Arc<Rules>,
     /// When to tell of the call next.
     tick: Nanos,
 }
@@ -141,7 +145,8 @@ where
     }
 
     fn set_out(&mut self) -> Step<T, E, Fut> {
-        let retries = self.gate.rules().retries(self.call.service());
+        let rules = self.gate.rules();
+        let retries = rules.retries(rules.service(&self.call));
         let policy = self.settings.policy.take().unwrap_or(retries.policy);
         let (arrived, timeout) = self.gate.arrive(&self.call);
         let ahead = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
@@ -150,14 +155,14 @@ where
             deadline: self.settings.deadline.map_or(Nanos::NEVER, |at| arrived.at().after(ahead(at))),
             max_elapsed: self.settings.max_elapsed,
         };
-        let repeatable = self.settings.is_repeatable(&self.call);
+        let repeatable = self.settings.is_repeatable(&self.call, &rules);
         let course = Course::new(policy, retries.budget, repeatable, bounds, arrived.at());
-        self.enter(Way { arrived, course, tick: Nanos::ZERO }, arrived.at())
+        self.enter(Way { arrived, entered: arrived.at(), course, tick: Nanos::ZERO, rules })
     }
 
     /// Into the queue, at the call's first arrival.
-    fn enter(&self, way: Way, now: Nanos) -> Step<T, E, Fut> {
-        let turn = Turn { arrived: way.arrived, timeout: way.course.queue_time(now) };
+    fn enter(&self, way: Way) -> Step<T, E, Fut> {
+        let turn = Turn { arrived: way.arrived, timeout: way.course.queue_time(way.entered) };
         let sleeper = self.alarm.sleeper();
         let acquire = Acquire::again(self.gate.clone(), self.call.clone(), sleeper, turn);
         Step::On(State::Queued(acquire, Way { tick: Nanos::ZERO, ..way }))
@@ -172,15 +177,12 @@ where
                     && self.alarm.poll(way.tick, &self.gate, context).is_ready()
                 {
                     let Some(place) = acquire.place() else { break };
-                    let left = self
-                        .gate
-                        .limit(&place.limit)
-                        .map(|limit| limit.capacity - limit.used.min(limit.capacity));
+                    let tokens_left = self.gate.tightest(&self.call);
                     self.tell(&mut way, |attempt| Progress {
                         attempt,
                         delay: place.expected.map(|expected| place.waited + expected),
                         expected_wait: place.expected,
-                        tokens_left: left,
+                        tokens_left,
                         limit: Some(place.limit),
                         position: Some(place.position),
                     });
@@ -215,7 +217,7 @@ where
             Ok(value) => {
                 permit.finish(said.take().unwrap_or_else(Outcome::done));
                 let (attempts, waited) = (way.course.attempts(), way.course.waited());
-                trace::succeeded(self.call.service(), attempts);
+                trace::succeeded(way.rules.service(&self.call), attempts);
                 Step::End(Ok(Report { value, attempts, waited, history: way.course.take_history() }))
             }
             Err(error) => {
@@ -245,7 +247,7 @@ where
             *wait = Some(delay.min(UNSTATED));
         }
         permit.end(&ended);
-        trace::failed(self.call.service(), way.course.attempts(), failure, next);
+        trace::failed(way.rules.service(&self.call), way.course.attempts(), failure, next);
         let why = match next {
             Ok(delay) => {
                 self.last = Some(error);
@@ -271,15 +273,15 @@ where
             let now = self.gate.now();
             if now >= rest.until {
                 way.course.rested(now.since(rest.since));
-                return self.enter(way, now);
+                return self.enter(Way { entered: now, ..way });
             }
-            let tightest = self.gate.tightest(&self.call);
+            let tokens_left = self.gate.tightest(&self.call);
             self.tell(&mut way, |attempt| Progress {
                 attempt,
                 delay: Some(rest.until.since(rest.since)),
                 expected_wait: Some(rest.until.since(now)),
-                tokens_left: tightest.as_ref().map(|(_, left)| *left),
-                limit: tightest.map(|(limit, _)| limit),
+                tokens_left,
+                limit: None,
                 position: None,
             });
         }
@@ -298,8 +300,9 @@ where
     }
 
     /// The gate did not let an attempt go: the first one, or one more.
-    fn turned_down(&mut self, refused: Refused, way: Way) -> ExecuteError<E> {
-        trace::refused(self.call.service(), way.course.attempts() + 1, &refused);
+    fn turned_down(&mut self, refused: Refused, mut way: Way) -> ExecuteError<E> {
+        way.course.rested(self.gate.now().since(way.entered));
+        trace::refused(way.rules.service(&self.call), way.course.attempts() + 1, &refused);
         match self.last.take() {
             Some(last) => exhausted(last, GaveUp::Refused(Box::new(refused)), way),
             None => ExecuteError::Refused(refused),

@@ -31,7 +31,7 @@ async fn b2_every_kind_of_jitter_stays_inside_the_cap_and_a_seed_gives_the_same_
             RetryPolicy::builder().jitter(jitter).initial(SECOND).max(3 * SECOND).build().expect("valid");
         let start = Instant::now();
         let result =
-            gate.execute(Call::default(), |_| async { Err::<(), _>(too_fast()) }).retry(policy).await;
+            gate.execute(Call::default(), |_| async { Err::<(), _>(nobody_there()) }).retry(policy).await;
         let Err(ExecuteError::Exhausted { history, waited, .. }) = result else { panic!("never done") };
         let delays: Vec<Duration> = history.iter().filter_map(|tried| tried.delay).collect();
         assert_eq!(waited, start.elapsed());
@@ -73,4 +73,17 @@ async fn retries_of_what_failed_are_paid_from_the_services_budget_and_a_reload_k
         if attempt.is_retry() { Ok(()) } else { Err(too_fast()) }
     });
     call.await.expect("a refusal is not paid for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_call_adds_its_share_to_the_budget_and_a_retry_adds_nothing() {
+    let gate = gate(
+        "[services.api]\nretry = { initial = \"1ms\", max = \"1ms\", max_retries = 1000, budget = 1.0 }\n",
+    );
+    for _ in 0..49 {
+        gate.execute(Call::to("api"), |_| async { Ok::<_, Failed>(()) }).await.expect("done");
+    }
+    let call = gate.execute(Call::to("api"), |_| async { Err::<(), _>(nobody_there()) });
+    let (attempts, .., why) = exhausted(call.await.expect_err("never done"));
+    assert_eq!((attempts, why), (1 + 100 + 50, GaveUp::BudgetSpent), "a hundred, and one for each call");
 }

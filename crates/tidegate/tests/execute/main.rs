@@ -48,9 +48,9 @@ fn too_fast() -> Failed {
     Outcome::refused().because("too fast")
 }
 
-/// A failure that opens no window.
-fn unreached() -> Failed {
-    Outcome::unreached().because("nobody is there")
+/// Unlike a refusal it opens no backoff window, so what is waited is the delays between attempts.
+fn nobody_there() -> Failed {
+    Outcome::unreached().because("nobody there")
 }
 
 /// What an exhausted call says of itself.

@@ -30,8 +30,7 @@ async fn r6_the_upstreams_hint_wins_over_our_own_backoff_and_is_never_cut_short(
             if attempt.is_retry() {
                 return Ok(());
             }
-            let reply = headers(&[("retry-after", hint)]);
-            attempt.report(Outcome::reply(429_u16, &reply));
+            attempt.report(Outcome::reply(429_u16, &headers(&[("retry-after", hint)])));
             Err("too fast")
         }
     };
@@ -42,8 +41,8 @@ async fn r6_the_upstreams_hint_wins_over_our_own_backoff_and_is_never_cut_short(
     assert_eq!(start.elapsed(), 20 * SECOND + 50 * MS, "a hint of 0 is no reason to hammer");
 
     let start = Instant::now();
-    let call = plain().execute(Call::default().timeout(30 * SECOND), hinted("31"));
-    let error = call.await.expect_err("too far");
+    let error =
+        plain().execute(Call::default().timeout(30 * SECOND), hinted("31")).await.expect_err("too far");
     assert_eq!(error.come_back(), Some(31 * SECOND));
     let (attempts, waited, _, why) = exhausted(error);
     assert_eq!((attempts, waited, why), (1, Duration::ZERO, GaveUp::TooFar { come_back: 31 * SECOND }));
