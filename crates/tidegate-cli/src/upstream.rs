@@ -126,6 +126,7 @@ impl Upstream {
             jitter: self.jitter,
             latency: self.latency,
             errors: self.errors,
+            resets: 0.0,
             lost: self.lost,
             outages: self.outage.clone(),
             neighbours: self.neighbour.clone(),

@@ -266,6 +266,16 @@ fn in_the_tail_calls_go_throttled_and_their_bytes_count_several_times() {
 }
 
 #[test]
+fn bytes_of_a_loop_count_several_times_too_where_nothing_else_counts_bytes() {
+    let mut engine = engine("[services.api]\n[loops]\nbyte_budget = 100\n");
+    engine.set_backoff("api", Duration::ZERO, at(0)).unwrap();
+    let grant = go(&mut engine, &Call::to("api").loop_id("a").bytes(5), at(1));
+    assert_eq!(engine.limit("loop:a/byte_budget", at(1)).unwrap().used, 100);
+    engine.finish(grant, None, at(2));
+    assert_eq!(engine.limit("loop:a/byte_budget", at(2)).unwrap().used, 0);
+}
+
+#[test]
 fn the_tail_ends_though_nobody_waits_for_it() {
     let mut engine = engine(DISPATCH);
     engine.set_backoff("api", Duration::ZERO, at(0)).unwrap();

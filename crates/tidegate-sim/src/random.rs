@@ -77,7 +77,15 @@ fn any(dice: &mut Dice) -> Scenario {
         }
     }
     let faults = faults(dice, duration, &names);
-    Scenario { config, duration, warmup: Duration::ZERO, upstreams, workloads, faults }
+    Scenario {
+        config,
+        duration,
+        warmup: Duration::ZERO,
+        upstreams,
+        workloads,
+        faults,
+        wait_for_breakers: true,
+    }
 }
 
 /// One limit, and nothing else in the way.
@@ -116,7 +124,15 @@ fn alone(dice: &mut Dice) -> Scenario {
     let upstreams = BTreeMap::from([("api".to_owned(), UpstreamSpec { latency, ..UpstreamSpec::default() })]);
     let changes = if dice.happens(0.2) { changes(dice, duration, &names) } else { Vec::new() };
     let faults = Faults { changes, ..Faults::default() };
-    Scenario { config, duration, warmup: Duration::ZERO, upstreams, workloads, faults }
+    Scenario {
+        config,
+        duration,
+        warmup: Duration::ZERO,
+        upstreams,
+        workloads,
+        faults,
+        wait_for_breakers: true,
+    }
 }
 
 /// Many loops, each with limits of its own.
@@ -242,7 +258,6 @@ fn workload(dice: &mut Dice, number: u64, duration: Duration) -> Workload {
     load.timeout = dice.happens(0.5).then(|| Duration::from_millis(*dice.pick(&[0, 200, 2_000, 20_000])));
     load.cancel = *dice.pick(&[0.0, 0.0, 0.2]);
     load.patience = Spread::Between(0, 2_000 * MILLI);
-    load.retries = dice.below(3) as u32;
     if dice.happens(0.2) {
         load.from = duration / 3;
     }
@@ -293,6 +308,7 @@ fn upstream(dice: &mut Dice, duration: Duration) -> UpstreamSpec {
             Spread::Tailed { p50: 50 * MILLI, p99: 900 * MILLI },
         ]),
         errors: *dice.pick(&[0.0, 0.05, 0.3]),
+        resets: 0.0,
         lost: *dice.pick(&[0.0, 0.0, 0.02]),
         outages: match dice.happens(0.2) {
             true => vec![Outage { at: duration / 3, lasts: Duration::from_secs(1) }],
@@ -327,6 +343,7 @@ fn faults(dice: &mut Dice, duration: Duration, names: &[(String, RateLimit)]) ->
         lenders,
         timer_late: dice.happens(0.2).then_some(Spread::Between(0, 5 * MILLI)),
         changes: if dice.happens(0.3) { changes(dice, duration, names) } else { Vec::new() },
+        windows: Vec::new(),
     }
 }
 

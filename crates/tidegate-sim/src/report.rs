@@ -55,8 +55,16 @@ pub struct ServiceReport {
     pub rejected: u64,
     /// Those that failed with a 5xx, outages included.
     pub failed: u64,
-    /// Replies that never came back.
+    /// Replies that never came back, or whose connection broke.
     pub lost: u64,
+    /// Calls that were made again, once for each time.
+    pub retries: u64,
+    /// Backoff windows that opened.
+    pub windows: u64,
+    /// How long at least one of them was open.
+    pub in_windows: Duration,
+    /// How often its breakers opened.
+    pub breaker_openings: u64,
 }
 
 /// How much of a limit was used after the warm-up.
@@ -191,6 +199,9 @@ pub enum Invariant {
     NoStarvation,
     /// 7: the same seed gives the same run.
     Determinism,
+    /// Who is asked to stay away does: no call goes through a backoff window that is shut or a breaker that is
+    /// open, and no more probes go than there are.
+    StayingAway,
 }
 
 impl Invariant {
@@ -205,6 +216,7 @@ impl Invariant {
             Invariant::Rank => "rank",
             Invariant::NoStarvation => "no starvation",
             Invariant::Determinism => "determinism",
+            Invariant::StayingAway => "staying away",
         }
     }
 }

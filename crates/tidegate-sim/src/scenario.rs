@@ -23,6 +23,9 @@ pub struct Scenario {
     pub workloads: Vec<Workload>,
     /// What goes wrong on our side.
     pub faults: Faults,
+    /// Whether a new call waits for a breaker that is open, as in a sidecar; else it is refused at once, as in the
+    /// library.
+    pub wait_for_breakers: bool,
 }
 
 /// One upstream: what it allows, how it answers, what goes wrong with it.
@@ -40,6 +43,8 @@ pub struct UpstreamSpec {
     pub latency: Spread,
     /// The share of accepted requests that fail with a 5xx, and count.
     pub errors: f64,
+    /// The share of accepted requests whose connection breaks before the reply.
+    pub resets: f64,
     /// The share of replies that never come back.
     pub lost: f64,
     /// When it answers everything with a 503, and counts nothing.
@@ -59,6 +64,7 @@ impl Default for UpstreamSpec {
             jitter: Spread::ZERO,
             latency: Spread::ZERO,
             errors: 0.0,
+            resets: 0.0,
             lost: 0.0,
             outages: Vec::new(),
             neighbours: Vec::new(),
@@ -229,8 +235,8 @@ pub struct Workload {
     pub cancel: f64,
     /// How long such a caller waits.
     pub patience: Spread,
-    /// How often a call that the upstream refused or failed is made again.
-    pub retries: u32,
+    /// Whether a call may be made again though it may have been done already.
+    pub repeatable: bool,
     /// From when on it calls.
     pub from: Duration,
     /// Until when, if it stops before the end.
@@ -257,7 +263,7 @@ impl Workload {
             timeout: None,
             cancel: 0.0,
             patience: Spread::ZERO,
-            retries: 0,
+            repeatable: true,
             from: Duration::ZERO,
             until: None,
         }
@@ -321,6 +327,8 @@ pub struct Faults {
     pub timer_late: Option<Spread>,
     /// Limits of ours that are changed.
     pub changes: Vec<LiveChange>,
+    /// Backoff windows that somebody opens or ends by hand.
+    pub windows: Vec<WindowByHand>,
 }
 
 /// A process that dies and comes back.
@@ -376,4 +384,15 @@ pub enum NewLimit {
     Rate(Rate),
     /// Another bound in flight.
     InFlight(u64),
+}
+
+/// A backoff window that somebody opens or ends by hand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WindowByHand {
+    /// When.
+    pub at: Duration,
+    /// Whose it is: a limit's name or the level before it.
+    pub key: String,
+    /// How long it is open from then on; `None` ends it.
+    pub lasts: Option<Duration>,
 }

@@ -79,7 +79,7 @@ estimated = true
 timeout = "60s"
 cancel = 0.01
 patience = "1s..5s"
-retries = 3
+repeatable = false
 from = "10s"
 until = "5m"
 
@@ -151,7 +151,7 @@ fn every_key_arrives_where_it_belongs() {
         ]
     );
     assert_eq!((user.estimate, user.estimated), (Spread::Between(100, 150), true));
-    assert_eq!((user.timeout, user.cancel, user.retries), (Some(seconds(60)), 0.01, 3));
+    assert_eq!((user.timeout, user.cancel, user.repeatable), (Some(seconds(60)), 0.01, false));
     assert_eq!(user.patience, Spread::spans(seconds(1), seconds(5)));
     assert_eq!((user.from, user.until), (seconds(10), Some(seconds(300))));
     let [_, git, burst] = scenario.workloads.as_slice() else { panic!("{:?}", scenario.workloads) };

@@ -80,6 +80,7 @@ fn a_call_that_the_upstream_refused_is_made_again_and_succeeds() {
         r#"
         [services.api]
         requests = { limit = "10/s", algorithm = "token-bucket" }
+        retry = { max_retries = 20 }
         [simulation]
         duration = "1m"
         [simulation.upstreams.api]
@@ -89,7 +90,6 @@ fn a_call_that_the_upstream_refused_is_made_again_and_succeeds() {
         name = "batch"
         service = "api"
         arrivals = { burst = 40, every = "10m" }
-        retries = 20
         "#,
     );
     let service = report.service("api").expect("it was called");

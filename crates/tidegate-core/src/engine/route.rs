@@ -325,11 +325,11 @@ impl Engine {
         // Windows on a limit look for it among these.
         self.skeletons[index as usize].uses = uses;
         let (windows, throttled) = self.windows_on(index, now);
-        let budget = |(limit, _): &Use| {
-            let spec = &self.specs[self.limits[*limit as usize].spec as usize];
-            matches!(spec.definition.counts, Counts::ByteBudget(_))
-        };
-        let dearer = !throttles.is_empty() || self.skeletons[index as usize].uses.iter().any(budget);
+        let budget = |spec: u32| matches!(self.specs[spec as usize].definition.counts, Counts::ByteBudget(_));
+        let uses = &self.skeletons[index as usize].uses;
+        let dearer = !throttles.is_empty()
+            || uses.iter().any(|(limit, _)| budget(self.limits[*limit as usize].spec))
+            || self.loop_specs.iter().any(|spec| budget(*spec));
         let skeleton = &mut self.skeletons[index as usize];
         skeleton.throttled = throttled;
         skeleton.penalty = if throttled && dearer { penalty } else { 0 };

@@ -137,7 +137,7 @@ impl Book {
 
     /// A call ends: nothing of it is in flight any more, and `back` units return to where they came from.
     pub fn end(&mut self, mark: Mark, reserved: u64, back: u64) -> Result<(), String> {
-        self.held = self.held.checked_sub(reserved).ok_or("more came back than was in flight")?;
+        self.give_back(reserved)?;
         if back == 0 {
             return Ok(());
         }
@@ -170,6 +170,12 @@ impl Book {
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    /// So much is no longer in flight.
+    pub fn give_back(&mut self, units: u64) -> Result<(), String> {
+        self.held = self.held.checked_sub(units).ok_or("more came back than was in flight")?;
         Ok(())
     }
 

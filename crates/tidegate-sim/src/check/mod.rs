@@ -13,27 +13,42 @@
 //! 6. *No starvation*: [age](aging) gets its share and no more, [loops](fair) get theirs, nobody waits beyond
 //!    the timeout.
 //!
+//! Those who are asked to stay away do: no call goes through a [window](windows) that is shut, faster than its pace, or
+//! through a [breaker](breakers) that is open; and the [ledger](ledger) sees to it that no call is lost and none is
+//! made again that was answered.
+//!
 //! The seventh, that the same seed gives the same run, takes two runs. Some of 5 and 6 can only be told from
 //! outside where one limit is all there is on a route; there they are exact.
 
 mod aging;
 mod book;
+mod breakers;
+mod end;
 mod fair;
+mod grants;
+mod ledger;
 mod rank;
 mod roll;
+mod windows;
 mod work;
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
-use tidegate_core::engine::{FirstInLine, Stand};
-use tidegate_core::{Cost, Engine, Nanos, Priority, Reason, Refusal, Ticket};
+use tidegate_core::engine::{Fate, FirstInLine, Stand};
+use tidegate_core::{Config, Engine, Nanos, Priority, Reason, Refusal, Ticket};
 
 use self::aging::Aging;
 use self::book::{Book, Mark};
+use self::breakers::{Breakers, Pass};
 use self::fair::Shares;
 use self::roll::{Roll, Waiting};
+use self::windows::Windows;
 use crate::report::Invariant;
-use crate::world::routes::{Kind, LimitUse, Routes};
+use crate::world::routes::{Kind, Routes};
+
+pub(crate) use self::end::End;
+pub(crate) use self::ledger::Ledger;
 
 /// Waiting lanes looked at after every event, besides those that it touched.
 const LOOKS: usize = 3;
@@ -50,6 +65,8 @@ pub(crate) struct Newcomer<'a> {
     /// What it takes at each of its limits.
     pub costs: &'a [u64],
     pub estimated: bool,
+    /// When it first came, if it is tried again.
+    pub came: Nanos,
 }
 
 /// What one event led to.
@@ -84,6 +101,9 @@ struct Record {
     in_flight: bool,
     /// What it costs is brought down to what can ever fit.
     estimated: bool,
+    /// It went throttled, and so took a slot of each limit on such calls.
+    throttled: bool,
+    pass: Option<Pass>,
 }
 
 /// What is known of one limit beside its book.
@@ -110,13 +130,19 @@ pub(crate) struct Judge {
     roll: Roll,
     deadlines: BTreeSet<(Nanos, u32)>,
     late: u64,
+    windows: Windows,
+    breakers: Breakers,
+    /// Windows or breakers have held calls: tags and credit are no longer those of one limit alone.
+    disturbed: bool,
+    /// Limits on throttled calls of which more or less is used since they were last compared.
+    throttles: Vec<u32>,
     stands: Vec<Stand>,
     line: Vec<FirstInLine>,
 }
 
 impl Judge {
     /// A judge over an engine that has done nothing yet, whose timers are at most `late`.
-    pub fn new(late: u64) -> Judge {
+    pub fn new(config: &Config, late: u64) -> Judge {
         Judge {
             desks: Vec::new(),
             calls: Vec::new(),
@@ -125,13 +151,17 @@ impl Judge {
             roll: Roll::default(),
             deadlines: BTreeSet::new(),
             late,
+            windows: Windows::new(config),
+            breakers: Breakers::default(),
+            disturbed: false,
+            throttles: Vec::new(),
             stands: Vec::new(),
             line: Vec::new(),
         }
     }
 
     /// A call is about to ask.
-    pub fn arrives(&mut self, call: u32, new: &Newcomer<'_>, deadline: Nanos, now: Nanos) {
+    pub fn arrives(&mut self, call: u32, new: &Newcomer<'_>, deadline: Nanos) {
         if self.calls.len() <= call as usize {
             self.calls.resize_with(call as usize + 1, Record::default);
         }
@@ -140,12 +170,13 @@ impl Judge {
         record.costs.extend_from_slice(new.costs);
         record.marks.clear();
         (record.no, record.kind, record.estimated) = (new.no, new.kind, new.estimated);
-        (record.arrived, record.deadline) = (now, deadline);
-        (record.ticket, record.in_flight) = (None, false);
+        (record.arrived, record.deadline) = (new.came, deadline);
+        (record.ticket, record.in_flight, record.throttled) = (None, false, false);
     }
 
-    /// A call is about to give back what it holds. `actual` is what it cost where it says so; without a
-    /// reservation that is kept, what is not used returns. Says whether more was spent than reserved.
+    /// A call is about to give back what it holds. What it cost counts where it says so; without a reservation that
+    /// is kept, what is not used returns. Says whether bookings may move: more was spent than reserved, or those
+    /// that wait may be held for longer.
     pub fn ends(
         &mut self,
         call: u32,
@@ -177,7 +208,23 @@ impl Judge {
                 desk.shares.settled_otherwise();
             }
         }
-        Ok(debt)
+        self.gives_back_throttled(call, routes)?;
+        let record = &mut self.calls[call as usize];
+        let (kind, fate) = (routes.kind(record.kind), &end.ended.fate);
+        if let Some(pass) = record.pass.take() {
+            self.breakers.ends(kind, pass, fate, now);
+        }
+        self.disturbed |= self.windows.ends(kind, end.ended, routes, now) || self.breakers.holds(kind);
+        Ok(debt || *fate != Fate::Answered)
+    }
+
+    /// Somebody opens a window for so long, or ends it.
+    pub fn window_by_hand(&mut self, key: &str, lasts: Option<Duration>, now: Nanos) {
+        self.disturbed = true;
+        match lasts {
+            Some(lasts) => self.windows.set(key, lasts, now),
+            None => self.windows.clear(key, now),
+        }
     }
 
     /// A waiting call's caller went away.
@@ -231,6 +278,13 @@ impl Judge {
         }
         for &kind in &touched {
             self.compare(engine, routes, kind, event, now)?;
+        }
+        self.compare_throttles(engine, routes, now)?;
+        if event.unsettled && !self.windows.is_empty() {
+            self.windows.compare(engine, now)?;
+        }
+        if event.ended.is_some() || !event.granted.is_empty() {
+            self.breakers.compare(engine, now)?;
         }
         self.check_bookings(engine, routes, &touched, event, now)?;
         self.check_deadlines(now)?;
@@ -319,64 +373,6 @@ impl Judge {
         Ok(())
     }
 
-    fn note_grants(&mut self, routes: &Routes, event: &Happening, now: Nanos) -> Result<(), Broken> {
-        if event.granted.is_empty() {
-            return Ok(());
-        }
-        self.check_budgets(routes, &event.granted)?;
-        // Age may let one pass a call of a higher class that waits, and then what is kept for that.
-        let highest = self.roll.highest().max(event.newcomer.map(|call| self.class(call, routes)));
-        let mut granted = event.granted.clone();
-        // Whatever their order was, the lower ones had to leave alone what is kept for the higher.
-        granted.sort_by_key(|call| self.class(*call, routes));
-        for &call in &granted {
-            let record = &mut self.calls[call as usize];
-            if std::mem::replace(&mut record.in_flight, true) {
-                return Err((Invariant::Conservation, format!("call {} was let go twice", record.no)));
-            }
-            if record.deadline < now && self.late == 0 {
-                return Err((Invariant::NoStarvation, format!("call {} went after its timeout", record.no)));
-            }
-            let kind = routes.kind(record.kind);
-            let class = highest.map_or(kind.class, |highest| highest.max(kind.class));
-            for (at, used) in kind.limits.iter().enumerate() {
-                let desk = &mut self.desks[used.limit as usize];
-                let cost = record.costs[at];
-                record.marks.push(desk.book.take(cost, now));
-                if kind.observed {
-                    continue;
-                }
-                desk.book.check(cost, used.withheld[class as usize]).map_err(|wrong| {
-                    let (no, name) = (record.no, routes.name(used.limit));
-                    (Invariant::NoOvershoot, format!("call {no} overshoots `{name}`: {wrong}"))
-                })?;
-            }
-        }
-        Ok(())
-    }
-
-    fn check_budgets(&mut self, routes: &Routes, granted: &[u32]) -> Result<(), Broken> {
-        let mut batches: Vec<(u32, u64, u64)> = Vec::new();
-        for &call in granted {
-            let record = &self.calls[call as usize];
-            let kind = routes.kind(record.kind);
-            for (used, cost) in kind.limits.iter().zip(&record.costs) {
-                if used.in_flight && used.dimension.is_some() && !kind.observed {
-                    match batches.iter_mut().find(|batch| batch.0 == used.limit) {
-                        Some(batch) => (batch.1, batch.2) = (batch.1 + cost, batch.2.max(*cost)),
-                        None => batches.push((used.limit, *cost, *cost)),
-                    }
-                }
-            }
-        }
-        for (limit, sum, largest) in batches {
-            let checked = self.desks[limit as usize].book.check_budget(sum, largest);
-            checked
-                .map_err(|wrong| (Invariant::NoOvershoot, format!("`{}`: {wrong}", routes.name(limit))))?;
-        }
-        Ok(())
-    }
-
     fn note_refusals(&mut self, routes: &Routes, event: &Happening, now: Nanos) -> Result<(), Broken> {
         for (call, refusal) in &event.refused {
             let waited = self.leaves(*call, routes);
@@ -387,6 +383,9 @@ impl Judge {
                 Reason::Hopeless if waited => Some("was called hopeless while it waited"),
                 Reason::Hopeless if refusal.wait.is_some_and(|wait| now.after(wait) <= record.deadline) => {
                     Some("was called hopeless though it would have gone in time")
+                }
+                Reason::CircuitOpen if !self.breakers.shuts_out(routes.kind(record.kind), now) => {
+                    Some("was refused by a breaker that lets it through")
                 }
                 Reason::TooLarge { cost, capacity } if cost <= capacity => Some("was called too large"),
                 Reason::QueueFull if self.roll.lowest(routes.kind(record.kind).service) < Some(class) => {
@@ -439,42 +438,14 @@ impl Judge {
     /// The only limit of a kind of calls, if it is theirs alone.
     fn desk_of(&self, kind: &Kind) -> Option<usize> {
         match kind.limits.as_slice() {
-            [used] if self.desks[used.limit as usize].alone == Some(kind.group) => Some(used.limit as usize),
+            [used] if !self.disturbed && self.desks[used.limit as usize].alone == Some(kind.group) => {
+                Some(used.limit as usize)
+            }
             _ => None,
         }
     }
 
     fn class(&self, call: u32, routes: &Routes) -> Priority {
         routes.kind(self.calls[call as usize].kind).class
-    }
-}
-
-/// How a call ends.
-#[derive(Debug)]
-pub(crate) enum End<'a> {
-    /// It never left.
-    Cancelled,
-    /// It ran.
-    Finished {
-        /// What it cost, where it says so.
-        actual: Option<&'a Cost>,
-        /// What it did not use stays spent.
-        keep: bool,
-    },
-}
-
-impl End<'_> {
-    /// What a limit counts of a call that reserved so much there, now that it is over.
-    pub fn cost(&self, used: &LimitUse, reserved: u64) -> u64 {
-        match (self, &used.dimension) {
-            (End::Cancelled, _) => 0,
-            (End::Finished { actual: Some(actual), keep }, Some(dimension))
-                if !used.in_flight && actual.states(dimension) =>
-            {
-                let actual = actual.units(dimension);
-                if *keep { actual.max(reserved) } else { actual }
-            }
-            _ => reserved,
-        }
     }
 }

@@ -35,8 +35,12 @@ impl Judge {
             }
             if let Some(older) = self.roll.oldest_in_lane(kind)
                 && older.no < record.no
+                // Those whose time had come went before it came back.
+                && Some(older.call) != event.newcomer
                 && self.costs_no_more(older.call, call)
+                && !self.is_held_besides(older.call, call, routes, now)
             {
+                let record = &self.calls[call as usize];
                 let message = format!("call {} went past {}, which came before it", record.no, older.no);
                 return Err((Invariant::Rank, message));
             }
@@ -52,7 +56,11 @@ impl Judge {
                     continue;
                 }
                 // A class is as old as its first in turn, which may be a fresh one.
+                if self.is_held_besides(higher.call, call, routes, now) {
+                    continue;
+                }
                 if self.level(call, routes, now) <= class as u64 {
+                    let record = &self.calls[call as usize];
                     let message = format!("call {} went past {} of a higher priority", record.no, higher.no);
                     return Err((Invariant::Rank, message));
                 }
@@ -66,6 +74,26 @@ impl Judge {
             self.check_age(routes, event, call, passes, now)?;
         }
         Ok(())
+    }
+
+    /// Whether a call has windows or a breaker on its way that another does not meet.
+    fn is_held_besides(&mut self, waiting: u32, other: u32, routes: &Routes, now: Nanos) -> bool {
+        if self.windows.is_empty() && !self.breakers.hold_anybody() {
+            return false;
+        }
+        let (waits, went) = (&self.calls[waiting as usize], &self.calls[other as usize]);
+        let (kind, others) = (routes.kind(waits.kind), routes.kind(went.kind));
+        let held = self.windows.hold(waits.kind, kind, &waits.costs, routes, now);
+        let also = self.windows.hold(went.kind, others, &went.costs, routes, now);
+        let throttled = self.windows.tails(waits.kind, kind, routes, now);
+        let also_throttled = self.windows.tails(went.kind, others, routes, now);
+        if held.iter().any(|window| !also.contains(window))
+            || throttled.iter().any(|window| !also_throttled.contains(window))
+        {
+            return true;
+        }
+        let breaker = |kind: &Kind| kind.after.breaker.as_ref().map(|(name, _)| name.clone());
+        self.breakers.holds(kind) && breaker(kind) != breaker(others)
     }
 
     /// Whether a call was the first in line before this event.
@@ -170,6 +198,8 @@ impl Judge {
         let passed = |old: Waiting| self.level(old.call, routes, now) > level;
         // And what is kept from it depends on who else waits.
         let kept = kind.limits.iter().any(|used| used.withheld[kind.class as usize] > 0);
+        // Nor is a probe of a breaker kept for anybody.
+        let kept = kept || self.breakers.holds(kind);
         if kept || kind.limits.len() != 1 || self.roll.any_oldest_below(kind.class, passed) {
             return false;
         }

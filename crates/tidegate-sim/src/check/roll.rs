@@ -139,8 +139,8 @@ impl Roll {
         self.lanes[self.busy[self.hand]].first().copied()
     }
 
-    /// Whether something is true of the first of any lane.
-    pub fn any_lane(&self, mut is: impl FnMut(Waiting) -> bool) -> bool {
-        self.busy.iter().filter_map(|lane| self.lanes[*lane].first()).any(|waiting| is(*waiting))
+    /// The first of every lane.
+    pub fn firsts_of_lanes(&self) -> Vec<Waiting> {
+        self.busy.iter().filter_map(|lane| self.lanes[*lane].first()).copied().collect()
     }
 }

@@ -18,8 +18,8 @@ impl Judge {
         }
     }
 
-    /// A call waits because a limit has no room for it, or because one that has none shares a limit on a rate
-    /// with it and would have to wait longer.
+    /// A call waits because a limit, a window or a breaker has no room for it, or because one that has none shares a
+    /// limit on a rate or the pace after a window with it and would have to wait longer.
     pub(super) fn check_work(
         &mut self,
         engine: &mut Engine,
@@ -35,12 +35,13 @@ impl Judge {
             if !engine.has_room(ticket, now) {
                 continue;
             }
-            let excused = self.roll.any_lane(|other| {
-                other.call != waiting.call
-                    && self.share_a_rate(waiting.call, other.call, routes)
-                    && self.calls[other.call as usize]
-                        .ticket
-                        .is_some_and(|ticket| !engine.has_room(ticket, now))
+            let others = self.roll.firsts_of_lanes();
+            let excused = others.into_iter().any(|other| {
+                let shares = other.call != waiting.call
+                    && (self.share_a_rate(waiting.call, other.call, routes)
+                        || self.share_a_pace(waiting.call, other.call, routes, now));
+                let ticket = self.calls[other.call as usize].ticket;
+                shares && ticket.is_some_and(|ticket| !engine.has_room(ticket, now))
             });
             if !excused {
                 let message = format!("call {} fits and waits behind nobody", waiting.no);
@@ -57,5 +58,15 @@ impl Judge {
             let here = other.limits.iter().zip(&b.costs).find(|(known, _)| known.limit == used.limit);
             !used.in_flight && *cost > 0 && here.is_some_and(|(_, cost)| *cost > 0)
         })
+    }
+
+    /// Whether two calls go at the pace of the same window.
+    fn share_a_pace(&mut self, a: u32, b: u32, routes: &Routes, now: Nanos) -> bool {
+        let mut held = |call: u32| {
+            let record = &self.calls[call as usize];
+            self.windows.hold(record.kind, routes.kind(record.kind), &record.costs, routes, now)
+        };
+        let (one, other) = (held(a), held(b));
+        one.iter().any(|window| other.contains(window))
     }
 }

@@ -7,14 +7,15 @@ use tidegate_core::config::{Field, Kind};
 use tidegate_core::{Dimension, Engine, Nanos};
 
 use super::Reader;
-use crate::scenario::{ClockStep, Crash, Faults, LenderSpec, LiveChange, NewLimit};
+use crate::scenario::{ClockStep, Crash, Faults, LenderSpec, LiveChange, NewLimit, WindowByHand};
 use crate::spread::Spread;
 
-const FAULTS: &[&str] = &["crashes", "clock_steps", "lenders", "timer_late", "changes"];
+const FAULTS: &[&str] = &["crashes", "clock_steps", "lenders", "timer_late", "changes", "windows"];
 const CRASH: &[&str] = &["at", "down"];
 const CLOCK_STEP: &[&str] = &["at", "by"];
 const LENDER: &[&str] = &["limit", "size", "delay", "fails", "forgets", "usable"];
 const CHANGE: &[&str] = &["at", "limit", "to"];
+const WINDOW: &[&str] = &["at", "key", "lasts"];
 
 const STEP: Kind = Kind { name: "a step", example: "write it like \"30s\" or \"-30s\"" };
 
@@ -49,6 +50,12 @@ impl Reader<'_, '_> {
                         "changes = [{ at = \"5m\", limit = \"api/requests/1m\", to = \"300/min\" }]";
                     for item in self.walk.items(&field, example) {
                         faults.changes.extend(self.live_change(&item, duration));
+                    }
+                }
+                "windows" => {
+                    let example = "windows = [{ at = \"2m\", key = \"api\", lasts = \"30s\" }]";
+                    for item in self.walk.items(&field, example) {
+                        faults.windows.extend(self.window(&item, duration));
                     }
                 }
                 _ => self.walk.no_such_key(&field, &section.path, FAULTS),
@@ -114,6 +121,33 @@ impl Reader<'_, '_> {
             }
         });
         Some(LiveChange { at: at?, limit, to: to? })
+    }
+
+    /// A window that is opened for so long, or ended if it is not said how long.
+    fn window(&mut self, section: &Field<'_>, duration: Duration) -> Option<WindowByHand> {
+        let fields = self.item(section, WINDOW, "{ at = \"2m\", key = \"api\", lasts = \"30s\" }")?;
+        let named = |name: &str| fields.iter().find(|field| field.name == name);
+        self.walk.must_have(section, &fields, "at", "at = \"2m\"");
+        self.walk.must_have(section, &fields, "key", "key = \"api\"");
+        let at = named("at").and_then(|field| self.within(field, duration));
+        let key = named("key").and_then(|field| self.window_key(field));
+        let lasts = match named("lasts") {
+            Some(field) => Some(self.walk.duration(field)?),
+            None => None,
+        };
+        Some(WindowByHand { at: at?, key: key?, lasts })
+    }
+
+    /// What has a backoff window: a limit, or a level.
+    fn window_key(&mut self, field: &Field<'_>) -> Option<String> {
+        let key = self.walk.string(field)?;
+        let Ok(mut engine) = Engine::new(self.config, Nanos::ZERO, Duration::ZERO) else { return Some(key) };
+        if engine.set_backoff(&key, Duration::ZERO, Nanos::ZERO).is_err() {
+            let hint = "name a limit, a service, a model (\"api/model:gpt-4o\") or \"global\"".to_owned();
+            self.walk.fault(field.at, format!("nothing is called `{key}`"), hint);
+            return None;
+        }
+        Some(key)
     }
 
     /// The name of a limit that is in force. Those of single loops and keys come and go, and are not known yet.

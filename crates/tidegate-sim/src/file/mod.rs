@@ -20,7 +20,8 @@ use tidegate_core::{Config, Dimension};
 
 use crate::scenario::{Faults, Scenario, UpstreamSpec, Workload};
 
-const SIMULATION: &[&str] = &["duration", "warmup", "seed", "upstreams", "workload", "faults"];
+const SIMULATION: &[&str] =
+    &["duration", "warmup", "seed", "wait_for_breakers", "upstreams", "workload", "faults"];
 
 /// How long a simulation is that does not say so.
 const DURATION: Duration = Duration::from_secs(600);
@@ -124,8 +125,8 @@ impl ScenarioFile {
             }
             Reader { walk, config, dir }.simulation(section)
         })?;
-        let Part { seed, duration, warmup, upstreams, workloads, faults } = part;
-        let scenario = Scenario { config, duration, warmup, upstreams, workloads, faults };
+        let Part { seed, duration, warmup, upstreams, workloads, faults, wait_for_breakers } = part;
+        let scenario = Scenario { config, duration, warmup, upstreams, workloads, faults, wait_for_breakers };
         Ok(ScenarioFile { scenario, seed })
     }
 
@@ -149,6 +150,7 @@ struct Part {
     upstreams: BTreeMap<String, UpstreamSpec>,
     workloads: Vec<Workload>,
     faults: Faults,
+    wait_for_breakers: bool,
 }
 
 /// Reads a `[simulation]` beside its config.
@@ -169,6 +171,7 @@ impl Reader<'_, '_> {
             upstreams: BTreeMap::new(),
             workloads: Vec::new(),
             faults: Faults::default(),
+            wait_for_breakers: true,
         };
         for field in fields.iter().filter(|field| !SIMULATION.contains(&field.name)) {
             self.walk.no_such_key(field, "simulation", SIMULATION);
@@ -190,6 +193,9 @@ impl Reader<'_, '_> {
         }
         if let Some(field) = named("seed") {
             part.seed = self.walk.count(field).unwrap_or(part.seed);
+        }
+        if let Some(field) = named("wait_for_breakers") {
+            part.wait_for_breakers = self.walk.flag(field).unwrap_or(part.wait_for_breakers);
         }
         if let Some(field) = named("upstreams") {
             part.upstreams = self.upstreams(field, part.duration);

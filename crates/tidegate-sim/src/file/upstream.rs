@@ -19,6 +19,7 @@ const UPSTREAM: &[&str] = &[
     "jitter",
     "latency",
     "errors",
+    "resets",
     "lost",
     "outages",
     "neighbours",
@@ -64,6 +65,7 @@ impl Reader<'_, '_> {
                 "jitter" => spec.jitter = self.times(field).unwrap_or(spec.jitter),
                 "latency" => spec.latency = self.times(field).unwrap_or(spec.latency),
                 "errors" => spec.errors = self.share(field).unwrap_or_default(),
+                "resets" => spec.resets = self.share(field).unwrap_or_default(),
                 "lost" => spec.lost = self.share(field).unwrap_or_default(),
                 "outages" => {
                     for item in self.walk.items(field, "outages = [{ at = \"2m\", lasts = \"60s\" }]") {

@@ -22,7 +22,7 @@ const WORKLOAD: &[&str] = &[
     "timeout",
     "cancel",
     "patience",
-    "retries",
+    "repeatable",
     "from",
     "until",
 ];
@@ -83,7 +83,7 @@ impl Reader<'_, '_> {
                 "timeout" => workload.timeout = self.walk.duration(field),
                 "cancel" => workload.cancel = self.share(field).unwrap_or_default(),
                 "patience" => workload.patience = self.times(field).unwrap_or(Spread::ZERO),
-                "retries" => workload.retries = self.walk.count_u32(field).unwrap_or_default(),
+                "repeatable" => workload.repeatable = self.walk.flag(field).unwrap_or(true),
                 unit => match dimensions.iter().find(|dimension| dimension.name() == unit) {
                     Some(dimension) => {
                         let cost = self.units(field, dimension);

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use tidegate_core::engine::Arrived;
+use tidegate_core::retry::{Failure, Tries};
 use tidegate_core::{Admission, Call, Cost, Grant, Nanos, Reason};
 
+use super::after::Named;
 use super::source::Draft;
 use super::story::Line;
 use super::tally::Fate;
@@ -12,9 +15,11 @@ use crate::check::{Happening, Newcomer};
 use crate::scenario::{Arrivals, UpstreamSpec};
 use crate::upstream::Held;
 
-/// A caller that is told nothing about when to come back comes back after this, and twice as long each time.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// A worker whose call was refused without a word about when to come back goes on after this.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long calls wait where neither they nor the config say so: as long as in the sidecar.
+const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A worker makes no two calls closer together than this, in nanoseconds.
 const SHORTEST_ROUND: u64 = 1_000;
@@ -32,8 +37,15 @@ pub(crate) struct CallState {
     /// What it really costs is not what it was expected to.
     pub differs: bool,
     pub runs: Option<Duration>,
-    pub arrived: Nanos,
-    pub attempts: u32,
+    /// When it first came, as the engine and as we know it.
+    pub arrived: Option<Arrived>,
+    pub came: Nanos,
+    /// When its present attempt came.
+    pub since: Nanos,
+    /// How long it may wait in all, and how long it has, between attempts too.
+    pub timeout: Duration,
+    pub waited: Duration,
+    pub tries: Tries,
     pub stage: Stage,
 }
 
@@ -56,8 +68,14 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) enum Reply {
     Done(Option<Held>),
-    Refused(Option<Duration>),
-    Failed,
+    /// Turned away or failed, and what was written on it.
+    Bad {
+        status: u16,
+        headers: Vec<(String, String)>,
+    },
+    /// The connection broke.
+    Broken(Option<Held>),
+    /// It never comes.
     Lost(Option<Held>),
 }
 
@@ -65,8 +83,8 @@ impl Reply {
     /// What the upstream holds until it has answered.
     pub fn held(self) -> Option<Held> {
         match self {
-            Reply::Done(held) | Reply::Lost(held) => held,
-            _ => None,
+            Reply::Done(held) | Reply::Broken(held) | Reply::Lost(held) => held,
+            Reply::Bad { .. } => None,
         }
     }
 }
@@ -85,8 +103,11 @@ impl<'s> World<'s> {
         for dimension in &draft.stated {
             call = call.units(dimension.clone(), draft.expected.units(dimension));
         }
+        let (class, service) = (self.routes.kind(kind).class, self.routes.kind(kind).service);
+        self.arrived += 1;
+        let stated = workload.timeout.or_else(|| self.engine.as_ref()?.timeout_of(call.service()));
         let state = CallState {
-            no: 0,
+            no: self.arrived,
             kind,
             source,
             worker,
@@ -95,39 +116,44 @@ impl<'s> World<'s> {
             differs: draft.real != draft.expected,
             real: draft.real,
             runs: draft.runs,
-            arrived: self.now,
-            attempts: 0,
+            arrived: self.engine.as_mut().map(|engine| engine.arrived(self.now)),
+            came: self.now,
+            since: self.now,
+            timeout: stated.unwrap_or(TIMEOUT),
+            waited: Duration::ZERO,
+            tries: Tries::of(workload.repeatable),
             stage: Stage::Over,
         };
-        let class = self.routes.kind(kind).class;
         self.tally.count(source, class, Fate::Called);
+        self.ledger.made(state.no);
+        self.retries.call(service, self.now);
         let place = self.place(state);
         self.enqueue(place)
     }
 
-    /// Asks the engine.
+    /// Asks the engine for an attempt.
     fn enqueue(&mut self, place: u32) -> Result<(), Stop> {
-        self.arrived += 1;
-        let no = self.arrived;
         let state = &mut self.calls[place as usize];
-        (state.no, state.arrived) = (no, self.now);
-        state.attempts += 1;
-        let (kind, source) = (state.kind, state.source);
+        state.since = self.now;
+        let (no, kind, source, came) = (state.no, state.kind, state.source, state.came);
+        let timeout = state.timeout.saturating_sub(state.waited);
+        let again = state.tries.retries > 0;
         let workload = &self.scenario.workloads[source];
-        self.note(Line::Arrived { no, kind });
+        self.note(if again { Line::CameBack { no } } else { Line::Arrived { no, kind } });
+        self.ledger.attempt(no).map_err(|broken| self.broken_by(broken))?;
         let Some(engine) = &mut self.engine else {
-            self.over(place, Fate::Refused);
-            return Ok(());
+            return self.over(place, Fate::Refused);
         };
         let state = &self.calls[place as usize];
-        let timeout = workload.timeout.or_else(|| engine.timeout_of(state.call.service()));
-        let timeout = timeout.unwrap_or(Duration::from_secs(600));
         self.routes.costs(kind, &state.call, workload.estimated, &mut self.costs);
         if let Some(judge) = &mut self.judge {
-            let new = Newcomer { no, kind, costs: &self.costs, estimated: workload.estimated };
-            judge.arrives(place, &new, self.now.after(timeout), self.now);
+            let new = Newcomer { no, kind, costs: &self.costs, estimated: workload.estimated, came };
+            judge.arrives(place, &new, self.now.after(timeout));
         }
-        let admission = engine.enqueue(&state.call, timeout, self.now);
+        let admission = match state.arrived.filter(|_| again) {
+            Some(arrived) => engine.enqueue_again(&state.call, arrived, timeout, self.now),
+            None => engine.enqueue(&state.call, timeout, self.now),
+        };
         let mut event = Happening { newcomer: Some(place), ..Happening::default() };
         match admission {
             Ok(Admission::Granted(grant)) => {
@@ -156,12 +182,13 @@ impl<'s> World<'s> {
     /// A call may go: it is sent.
     pub(super) fn went(&mut self, place: u32, grant: Grant) {
         let state = &mut self.calls[place as usize];
-        let (no, kind, source, arrived) = (state.no, state.kind, state.source, state.arrived);
+        let (no, kind, source, since) = (state.no, state.kind, state.source, state.since);
         state.stage = Stage::Sent(grant);
+        state.waited += self.now.since(since);
         let estimated = self.scenario.workloads[source].estimated;
         let mut costs = std::mem::take(&mut self.costs);
         self.routes.costs(kind, &self.calls[place as usize].call, estimated, &mut costs);
-        self.tally.went(source, self.routes.kind(kind), &costs, arrived, self.now);
+        self.tally.went(source, self.routes.kind(kind), &costs, since, self.now);
         self.costs = costs;
         self.note(Line::Went { no });
         let jitter = match self.spec(place) {
@@ -172,16 +199,21 @@ impl<'s> World<'s> {
         self.foresee(Nanos(self.now.0.saturating_add(jitter)), Event::Reach(id));
     }
 
-    /// A call that did not succeed waits until it is made again, or is given up.
-    pub(super) fn rest(&mut self, place: u32, hint: Option<Duration>) {
+    /// A call that did not succeed waits until it is made again, or is given up. It holds nothing meanwhile.
+    pub(super) fn rest(&mut self, place: u32, failure: &Failure) -> Result<(), Stop> {
         let state = &mut self.calls[place as usize];
-        if state.attempts > self.scenario.workloads[state.source].retries {
+        state.tries.elapsed = self.now.since(state.came);
+        state.tries.wait_left = state.timeout.saturating_sub(state.waited);
+        let service = self.routes.kind(state.kind).service;
+        let Some(after) = self.retries.after(service, failure, &mut state.tries, self.now) else {
             return self.over(place, Fate::GivenUp);
-        }
+        };
+        state.waited += after;
         state.stage = Stage::Resting;
-        let own = FIRST_RETRY.saturating_mul(1 << (state.attempts - 1).min(6)).min(LONGEST_RETRY);
+        self.tally.service(service).retries += 1;
         let id = self.id(place);
-        self.foresee(self.now.after(hint.unwrap_or(own)), Event::Again(id));
+        self.foresee(self.now.after(after), Event::Again(id));
+        Ok(())
     }
 
     pub(super) fn again(&mut self, id: CallId) -> Result<(), Stop> {
@@ -209,28 +241,34 @@ impl<'s> World<'s> {
             engine.withdraw(ticket, self.now);
         }
         self.collect(Happening { ended: Some(place), ..Happening::default() })?;
-        self.over(place, Fate::Cancelled);
-        Ok(())
+        self.over(place, Fate::Cancelled)
     }
 
     /// The gate refused a call.
-    pub(super) fn refused(&mut self, place: u32, reason: &Reason, wait: Option<Duration>) {
-        let pause = wait.unwrap_or(FIRST_RETRY).max(Duration::from_millis(50));
-        self.over_after(place, fate(reason), pause);
+    pub(super) fn refused(
+        &mut self,
+        place: u32,
+        reason: &Reason,
+        wait: Option<Duration>,
+    ) -> Result<(), Stop> {
+        let pause = wait.unwrap_or(PAUSE).max(Duration::from_millis(50));
+        self.over_after(place, fate(reason), pause)
     }
 
-    pub(super) fn over(&mut self, place: u32, fate: Fate) {
-        let pause = if fate == Fate::Refused { FIRST_RETRY } else { Duration::ZERO };
-        self.over_after(place, fate, pause);
+    pub(super) fn over(&mut self, place: u32, fate: Fate) -> Result<(), Stop> {
+        let pause = if fate == Fate::Refused { PAUSE } else { Duration::ZERO };
+        self.over_after(place, fate, pause)
     }
 
     /// A call is over; its worker, if it has one, goes on.
-    fn over_after(&mut self, place: u32, fate: Fate, pause: Duration) {
+    fn over_after(&mut self, place: u32, fate: Fate, pause: Duration) -> Result<(), Stop> {
         let state = &self.calls[place as usize];
-        let (source, worker) = (state.source, state.worker);
+        let (no, source, worker) = (state.no, state.source, state.worker);
         self.tally.count(source, self.routes.kind(state.kind).class, fate);
+        self.ledger.over(no).map_err(|broken| self.broken_by(broken))?;
         self.vacate(place);
         self.worker_goes_on(source, worker, pause);
+        Ok(())
     }
 
     pub(super) fn worker_goes_on(&mut self, source: usize, worker: Option<Worker>, pause: Duration) {
@@ -251,10 +289,10 @@ impl<'s> World<'s> {
     }
 
     /// The time is up: whatever waits is withdrawn, whatever runs is finished.
-    pub(super) fn give_up_everything(&mut self) {
+    pub(super) fn give_up_everything(&mut self) -> Result<(), Stop> {
         for place in 0..self.calls.len() {
             let state = &mut self.calls[place];
-            let (source, kind) = (state.source, state.kind);
+            let (no, source, kind) = (state.no, state.source, state.kind);
             match (std::mem::replace(&mut state.stage, Stage::Over), &mut self.engine) {
                 (Stage::Over | Stage::Orphan(_), _) => continue,
                 (Stage::Waiting(ticket), Some(engine)) => drop(engine.withdraw(ticket, self.now)),
@@ -273,7 +311,9 @@ impl<'s> World<'s> {
                 }
             }
             self.tally.count(source, self.routes.kind(kind).class, Fate::Unfinished);
+            self.ledger.over(no).map_err(|broken| self.broken_by(broken))?;
         }
+        self.ledger.close().map_err(|broken| self.broken_by(broken))
     }
 
     // ---- places ----
@@ -332,8 +372,14 @@ impl<'s> World<'s> {
             }
         };
         let (call, config) = (draft.call(workload), &self.scenario.config);
-        let loop_type = draft.loop_type.as_deref();
-        let kind = self.routes.add(call, loop_, loop_type, config, engine, self.now).ok();
+        let named = Named {
+            service: &workload.service,
+            endpoint: workload.endpoint.as_deref(),
+            model: draft.model.as_deref(),
+            key: workload.key.as_deref(),
+            loop_type: draft.loop_type.as_deref(),
+        };
+        let kind = self.routes.add(call, loop_, &named, config, engine, self.now).ok();
         self.tally.limits_are(&self.routes, self.now);
         self.kinds.insert(key, kind);
         kind

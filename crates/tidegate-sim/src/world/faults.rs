@@ -11,7 +11,7 @@ use tidegate_core::{Engine, Nanos};
 use super::calls::Stage;
 use super::story::Line;
 use super::tally::{Fate, dimension_in};
-use super::{Event, Stop, UNIX, World};
+use super::{Event, Stop, Trouble, UNIX, World};
 use crate::check::{Happening, Judge};
 use crate::scenario::NewLimit;
 
@@ -27,9 +27,10 @@ impl World<'_> {
                 return Err(ChangeError::UnknownLimit(lender.limit.clone()));
             }
         }
+        engine.wait_for_breakers(self.scenario.wait_for_breakers);
         self.routes.refresh(&mut engine, self.now);
         let late = self.scenario.faults.timer_late.as_ref().map_or(0, |late| late.high().saturating_mul(2));
-        self.judge = self.options.checks.then(|| Judge::new(late));
+        self.judge = self.options.checks.then(|| Judge::new(&self.scenario.config, late));
         self.engine = Some(engine);
         self.ask_lenders();
         Ok(())
@@ -43,6 +44,8 @@ impl World<'_> {
         let crash = self.scenario.faults.crashes[number];
         self.note(Line::Crashed);
         self.judge = None;
+        self.trouble = Trouble::default();
+        (0..self.service_names.len()).for_each(|service| self.tally.backs_off_until(service, self.now));
         self.armed = None;
         self.tickets.clear();
         for place in 0..self.calls.len() as u32 {
@@ -61,8 +64,9 @@ impl World<'_> {
                 }
                 Stage::Resting => None,
             };
-            let (source, kind, worker) = (state.source, state.kind, state.worker);
+            let (no, source, kind, worker) = (state.no, state.source, state.kind, state.worker);
             self.tally.count(source, self.routes.kind(kind).class, Fate::Crashed);
+            self.ledger.over(no).map_err(|broken| self.broken_by(broken))?;
             self.worker_goes_on(source, worker, crash.down);
             match orphan {
                 Some(stage) => self.calls[place as usize].stage = stage,
@@ -124,6 +128,28 @@ impl World<'_> {
         self.collect(Happening { unsettled: true, current: true, ..Happening::default() })
     }
 
+    /// Somebody opens or ends a backoff window.
+    pub(super) fn window_by_hand(&mut self, number: usize) -> Result<(), Stop> {
+        let window = &self.scenario.faults.windows[number];
+        if self.engine.is_none() {
+            return Ok(());
+        }
+        if let Some(judge) = &mut self.judge {
+            judge.window_by_hand(&window.key, window.lasts, self.now);
+        }
+        self.note(Line::Window);
+        let Some(engine) = &mut self.engine else { return Ok(()) };
+        match window.lasts {
+            Some(lasts) => engine.set_backoff(&window.key, lasts, self.now).map_err(Stop::Wrong)?,
+            None => drop(engine.clear_backoff(&window.key, self.now)),
+        }
+        match window.lasts {
+            Some(_) => self.note_trouble(),
+            None => self.window_ended(&window.key),
+        }
+        self.collect(Happening { unsettled: true, current: true, ..Happening::default() })
+    }
+
     // ---- lenders ----
 
     /// Passes on what limits ask of their lenders.
@@ -167,7 +193,7 @@ impl World<'_> {
         self.collect(Happening { unsettled: true, ..Happening::default() })
     }
 
-    fn unix(&self) -> Duration {
+    pub(super) fn unix(&self) -> Duration {
         let unix = UNIX + self.now.since(Nanos::ZERO);
         let step = Duration::from_millis(self.clock_offset_ms.unsigned_abs());
         if self.clock_offset_ms < 0 { unix.saturating_sub(step) } else { unix.saturating_add(step) }

@@ -3,20 +3,26 @@
 //! ```text
 //!  source ──► arrive ──► engine ──► went ──► wire ──► upstream ──► wire ──► ended ──► source
 //!                          ▲                                          │
-//!                          └── wake (a timer of the engine's) ◄───────┘ settle
+//!                          ├── wake (a timer of the engine's) ◄───────┤ settle
+//!                          └── again (after a pause) ◄────────────────┘
 //! ```
 //! Everything that will happen stands in one heap, by time and then by the order in which it was foreseen. An
 //! hour takes as long as its events do; what is kept is who waits, who runs, and sums.
 
+mod after;
 mod calls;
 mod faults;
+mod plan;
+mod retries;
 pub(crate) mod routes;
 mod source;
+mod spans;
 mod story;
 mod tally;
+mod trouble;
 mod wire;
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::time::Duration;
 
@@ -24,11 +30,14 @@ use tidegate_core::engine::ChangeError;
 use tidegate_core::{Engine, Nanos, Reason, Ticket, Verdict};
 
 use self::calls::CallState;
+use self::plan::{CallId, Event, Planned, Worker};
+use self::retries::Retries;
 use self::routes::Routes;
 use self::source::{DraftKey, Source};
 use self::story::{Line, Story};
 use self::tally::Tally;
-use crate::check::{Happening, Judge};
+use self::trouble::Trouble;
+use crate::check::{Broken, Happening, Judge, Ledger};
 use crate::dice::Dice;
 use crate::report::{Invariant, LimitReport, Report, Violation};
 use crate::scenario::{Arrivals, Scenario};
@@ -97,72 +106,6 @@ pub(crate) enum Stop {
     Wrong(ChangeError),
 }
 
-/// Something that will happen.
-#[derive(Clone, Copy, Debug)]
-enum Event {
-    /// A source makes its next call.
-    Arrive(usize),
-    /// A worker of a closed loop makes its next call.
-    Work(usize, Worker),
-    /// A call reaches its upstream.
-    Reach(CallId),
-    /// Its reply is back, or is given up.
-    Reply(CallId),
-    /// It is made again.
-    Again(CallId),
-    /// Its caller loses patience.
-    GiveUp(CallId),
-    Crash(usize),
-    Restart,
-    StepClock(usize),
-    Change(usize),
-    /// A lender answers.
-    Lend(usize, u64),
-    LendFails(usize),
-}
-
-/// A worker of a closed loop, and how many calls it has made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Worker {
-    loop_: u64,
-    number: u64,
-    made: u64,
-}
-
-/// A call, told apart from others that had the same place before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct CallId {
-    place: u32,
-    generation: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Planned {
-    at: Nanos,
-    seq: u64,
-    event: Event,
-}
-
-impl PartialEq for Planned {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Planned {}
-
-impl PartialOrd for Planned {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Planned {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.at, self.seq).cmp(&(other.at, other.seq))
-    }
-}
-
 pub(crate) struct World<'s> {
     scenario: &'s Scenario,
     seed: u64,
@@ -171,6 +114,9 @@ pub(crate) struct World<'s> {
     /// Absent while the process is down.
     engine: Option<Engine>,
     judge: Option<Judge>,
+    ledger: Ledger,
+    retries: Retries,
+    trouble: Trouble,
     routes: Routes,
     kinds: HashMap<DraftKey, Option<u32>>,
     loops: HashMap<String, u32>,
@@ -214,6 +160,9 @@ impl<'s> World<'s> {
             now: Nanos::ZERO,
             engine: None,
             judge: None,
+            ledger: Ledger::default(),
+            retries: Retries::new(&scenario.config, seed),
+            trouble: Trouble::default(),
             routes: Routes::default(),
             kinds: HashMap::new(),
             loops: HashMap::new(),
@@ -269,6 +218,9 @@ impl<'s> World<'s> {
         }
         for (number, change) in faults.changes.iter().enumerate() {
             self.foresee(Nanos::ZERO.after(change.at), Event::Change(number));
+        }
+        for (number, window) in faults.windows.iter().enumerate() {
+            self.foresee(Nanos::ZERO.after(window.at), Event::Window(number));
         }
     }
 
@@ -365,6 +317,7 @@ impl<'s> World<'s> {
             Event::Change(number) => self.change(number),
             Event::Lend(lender, units) => self.lend(lender, units),
             Event::LendFails(lender) => self.lend_fails(lender),
+            Event::Window(number) => self.window_by_hand(number),
         }
     }
 
@@ -398,15 +351,19 @@ impl<'s> World<'s> {
             (Some(judge), Some(engine)) => judge.judge(engine, &self.routes, &event, self.now),
             _ => Ok(()),
         };
-        judged.map_err(|(invariant, message)| self.broken(invariant, message))?;
+        judged.map_err(|broken| self.broken_by(broken))?;
         for (call, refusal) in event.refused {
-            self.refused(call, &refusal.reason, refusal.wait);
+            self.refused(call, &refusal.reason, refusal.wait)?;
         }
         Ok(())
     }
 
     fn note(&mut self, line: Line) {
         self.story.note(self.events, self.now, line);
+    }
+
+    fn broken_by(&self, (invariant, message): Broken) -> Stop {
+        self.broken(invariant, message)
     }
 
     fn broken(&self, invariant: Invariant, message: String) -> Stop {
@@ -432,7 +389,7 @@ impl<'s> World<'s> {
 
     /// What runs or waits is given up, and then all must be whole again.
     fn end(&mut self) -> Result<(), Stop> {
-        self.give_up_everything();
+        self.give_up_everything()?;
         let end = self.now.after(Duration::from_secs(3600 * 24 * 365 * 20));
         let wrong = match (&mut self.judge, &mut self.engine) {
             (Some(judge), Some(engine)) => {
@@ -441,7 +398,7 @@ impl<'s> World<'s> {
             }
             _ => Ok(()),
         };
-        wrong.map_err(|(invariant, message)| self.broken(invariant, message))
+        wrong.map_err(|broken| self.broken_by(broken))
     }
 
     fn report(mut self, violation: Option<Violation>) -> Report {

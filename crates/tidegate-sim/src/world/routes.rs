@@ -8,6 +8,8 @@ use tidegate_core::config::{Mode, SettleRule};
 use tidegate_core::engine::Terms;
 use tidegate_core::{Call, Config, Dimension, Engine, Nanos, Priority, Refusal};
 
+use super::after::{After, Named};
+
 /// Calls that differ only in what they cost.
 #[derive(Debug)]
 pub(crate) struct Kind {
@@ -33,6 +35,10 @@ pub(crate) struct Kind {
     pub aging: u64,
     /// Of a limit's units.
     pub aging_share: f64,
+    /// What it meets after a failure.
+    pub after: After,
+    /// Those limits, that it passes while it goes throttled.
+    pub throttles: Vec<u32>,
 }
 
 /// One limit on the way of a kind of calls.
@@ -92,7 +98,7 @@ impl Routes {
         &mut self,
         call: Call,
         loop_: u32,
-        loop_type: Option<&str>,
+        named: &Named<'_>,
         config: &Config,
         engine: &mut Engine,
         now: Nanos,
@@ -102,10 +108,12 @@ impl Routes {
         let key: Vec<u32> = limits.iter().map(|used| used.limit).collect();
         let next = self.groups.len() as u32;
         let group = *self.groups.entry(key).or_insert(next);
-        let name = call.service().to_owned();
-        let service = config.services.keys().position(|known| *known == name).unwrap_or(0);
-        let rules = &config.services[&name];
-        let weight = loop_type.and_then(|name| config.loop_types.get(name)).map_or(1.0, |held| held.weight);
+        let service = config.services.keys().position(|known| *known == named.service).unwrap_or(0);
+        let rules = &config.services[named.service];
+        let after = After::of(named, config);
+        let throttles = self.throttles_of(&after, engine, now);
+        let weight =
+            named.loop_type.and_then(|name| config.loop_types.get(name)).map_or(1.0, |held| held.weight);
         self.kinds.push(Kind {
             call,
             service,
@@ -118,6 +126,8 @@ impl Routes {
             keep: rules.settle == SettleRule::Keep,
             aging: tidegate_core::time::whole_nanos(rules.queue.aging).max(1_000_000),
             aging_share: rules.queue.aging_share,
+            after,
+            throttles,
         });
         Ok(self.kinds.len() as u32 - 1)
     }
@@ -157,6 +167,8 @@ impl Routes {
             if let Ok(limits) = self.limits_of(&call, engine, now) {
                 self.kinds[kind].limits = limits;
             }
+            let after = self.kinds[kind].after.clone();
+            self.kinds[kind].throttles = self.throttles_of(&after, engine, now);
         }
     }
 
@@ -164,23 +176,31 @@ impl Routes {
         let passages = engine.passages(call, now)?;
         Ok(passages
             .into_iter()
-            .map(|passage| {
-                let next = self.names.len() as u32;
-                let limit = *self.index.entry(passage.limit.clone()).or_insert(next);
-                if limit == next {
-                    self.names.push(passage.limit);
-                    self.terms.push(passage.terms);
-                }
-                self.terms[limit as usize] = passage.terms;
-                LimitUse {
-                    limit,
-                    dimension: passage.dimension,
-                    withheld: passage.withheld,
-                    in_flight: passage.terms.is_in_flight(),
-                    most: passage.terms.most(),
-                }
+            .map(|passage| LimitUse {
+                limit: self.number(&passage.limit, passage.terms),
+                dimension: passage.dimension,
+                withheld: passage.withheld,
+                in_flight: passage.terms.is_in_flight(),
+                most: passage.terms.most(),
             })
             .collect())
+    }
+
+    fn throttles_of(&mut self, after: &After, engine: &mut Engine, now: Nanos) -> Vec<u32> {
+        let known = after.throttles.iter().filter_map(|name| engine.limit(name, now));
+        known.map(|limit| self.number(&limit.name, Terms::Concurrency(limit.capacity))).collect()
+    }
+
+    /// The number of a limit, with what it says now.
+    fn number(&mut self, name: &Arc<str>, terms: Terms) -> u32 {
+        let next = self.names.len() as u32;
+        let limit = *self.index.entry(name.clone()).or_insert(next);
+        if limit == next {
+            self.names.push(name.clone());
+            self.terms.push(terms);
+        }
+        self.terms[limit as usize] = terms;
+        limit
     }
 }
 

@@ -9,20 +9,46 @@ use tidegate_core::Nanos;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Line {
     Woke,
-    Arrived { no: u64, kind: u32 },
-    Waits { no: u64 },
-    Went { no: u64 },
-    Refused { no: u64, why: &'static str },
-    Withdrawn { no: u64 },
-    Reached { no: u64, status: u16 },
-    Ended { no: u64 },
-    Cancelled { no: u64 },
+    Arrived {
+        no: u64,
+        kind: u32,
+    },
+    CameBack {
+        no: u64,
+    },
+    Waits {
+        no: u64,
+    },
+    Went {
+        no: u64,
+    },
+    Refused {
+        no: u64,
+        why: &'static str,
+    },
+    Withdrawn {
+        no: u64,
+    },
+    Reached {
+        no: u64,
+        status: u16,
+    },
+    Ended {
+        no: u64,
+    },
+    Cancelled {
+        no: u64,
+    },
     Crashed,
     Restarted,
     ClockStepped,
     Changed,
-    Lent { units: u64 },
+    Lent {
+        units: u64,
+    },
     NotLent,
+    /// A backoff window was opened or ended by hand.
+    Window,
 }
 
 /// The last events, and a number that stands for all of them.
@@ -55,6 +81,8 @@ impl Story {
             Line::Changed => (13, 0),
             Line::Lent { units } => (14, units),
             Line::NotLent => (15, 0),
+            Line::CameBack { no } => (16, no),
+            Line::Window => (17, 0),
         };
         for word in [tag, a, at.0] {
             // FNV-1a over words instead of bytes, and a turn so that high bits reach the low ones.
@@ -78,6 +106,7 @@ impl Story {
             let text = match line {
                 Line::Woke => "the engine is woken".into(),
                 Line::Arrived { no, kind } => format!("call {no} comes: {}", what(kind)),
+                Line::CameBack { no } => format!("call {no} comes back"),
                 Line::Waits { no } => format!("call {no} waits"),
                 Line::Went { no } => format!("call {no} goes"),
                 Line::Refused { no, why } => format!("call {no} is refused: {why}"),
@@ -91,6 +120,7 @@ impl Story {
                 Line::Changed => "a limit is changed".into(),
                 Line::Lent { units } => format!("{units} units are lent"),
                 Line::NotLent => "the lender fails".into(),
+                Line::Window => "a backoff window is opened or ended by hand".into(),
             };
             format!("event {event} at {:?}: {text}", Duration::from_nanos(at.0))
         };

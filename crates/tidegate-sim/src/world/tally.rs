@@ -7,6 +7,7 @@ use tidegate_core::engine::Terms;
 use tidegate_core::{Dimension, Nanos, Priority};
 
 use super::routes::{Kind, Routes};
+use super::spans::Spans;
 use crate::report::{
     GroupReport, LimitReport, LoopReport, MAX_LOOPS, Series, ServiceReport, ServiceSeries, Waits,
 };
@@ -121,6 +122,8 @@ pub(crate) struct Tally {
     workloads: Vec<Group>,
     priorities: [Group; 4],
     services: Vec<(ServiceReport, ServiceSeries)>,
+    /// When each service's backoff windows were open.
+    backoff: Vec<Spans>,
     waiting: Vec<u64>,
     /// The part of time up to which that is written down.
     carried: Vec<usize>,
@@ -155,6 +158,7 @@ impl Tally {
             workloads: vec![Group::default(); workloads],
             priorities: Default::default(),
             services: services.iter().map(service).collect(),
+            backoff: vec![Spans::default(); services.len()],
             waiting: vec![0; services.len()],
             carried: vec![0; services.len()],
             loops: HashMap::new(),
@@ -236,6 +240,19 @@ impl Tally {
         let part = self.part(now);
         self.services[service].0.failed += 1;
         self.services[service].1.failed[part] += 1;
+    }
+
+    /// A backoff window of a service is open until then; `opened` says that it was not before.
+    pub fn backs_off(&mut self, service: usize, opened: bool, until: Nanos, now: Nanos) {
+        self.services[service].0.windows += u64::from(opened);
+        if until > now {
+            self.backoff[service].extend(until, now, self.step);
+        }
+    }
+
+    /// Windows of a service were ended by hand: none is open any longer than that.
+    pub fn backs_off_until(&mut self, service: usize, until: Nanos) {
+        self.backoff[service].cut(until);
     }
 
     /// Limits are known, or have changed: what they give from now on is counted by their new rates.
@@ -360,6 +377,9 @@ impl Tally {
             for (service, _) in own {
                 service.limits.push(report.clone());
             }
+        }
+        for ((service, series), spans) in self.services.iter_mut().zip(self.backoff) {
+            (service.in_windows, series.backoff) = spans.finish(end);
         }
         let (services, series) = self.services.into_iter().unzip();
         (services, Series { step: self.step, services: series, down: self.down })

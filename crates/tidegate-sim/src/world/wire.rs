@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use tidegate_core::Grant;
+use tidegate_core::engine::{Ended, Fate};
+use tidegate_core::reply::{Reading, UnixMillis};
+use tidegate_core::retry::{Failure, Transport};
+use tidegate_core::{Grant, Nanos};
 
 use super::calls::{Reply, Stage};
 use super::story::Line;
-use super::tally::Fate;
-use super::{CallId, Event, Stop, World};
+use super::{CallId, Event, Stop, UNIX, World, tally};
 use crate::check::{End, Happening};
 use crate::spread::Spread;
 use crate::upstream::{Answer, Held};
@@ -19,9 +21,13 @@ impl World<'_> {
     /// A call reaches its upstream.
     pub(super) fn reach(&mut self, id: CallId) -> Result<(), Stop> {
         let Some(place) = self.find(id) else { return Ok(()) };
+        let no = self.calls[place as usize].no;
         let service = self.routes.kind(self.calls[place as usize].kind).service;
         let grant = match std::mem::replace(&mut self.calls[place as usize].stage, Stage::Over) {
-            Stage::Sent(grant) => Some(grant),
+            Stage::Sent(grant) => {
+                self.ledger.reaches(no).map_err(|broken| self.broken_by(broken))?;
+                Some(grant)
+            }
             // It had left when its process died.
             Stage::Orphan(_) => None,
             stage => {
@@ -39,9 +45,9 @@ impl World<'_> {
             Some(runs) => runs,
             None => spec.map_or(Spread::ZERO, |spec| spec.latency).draw_span(&mut self.wire),
         };
+        let broken = spec.is_some_and(|spec| self.wire.happens(spec.resets));
         let lost = spec.is_some_and(|spec| self.wire.happens(spec.lost));
-        let (reply, status) = self.told(answer, lost, service);
-        let no = self.calls[place as usize].no;
+        let (reply, status) = self.told(answer, broken, lost, service);
         self.note(Line::Reached { no, status });
         let after = match reply {
             Reply::Lost(_) => LOST_AFTER,
@@ -55,31 +61,42 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Counts an upstream's answer.
-    pub(super) fn told(&mut self, answer: Option<Answer>, lost: bool, service: usize) -> (Reply, u16) {
-        let counts = self.tally.service(service);
-        counts.sent += 1;
-        match answer {
+    /// Counts an upstream's answer, and says what comes of it.
+    fn told(&mut self, answer: Option<Answer>, broken: bool, lost: bool, service: usize) -> (Reply, u16) {
+        self.tally.service(service).sent += 1;
+        let (refused, status) = match answer {
             Some(Answer::Refused(by)) => {
                 self.tally.rejected(service, self.now);
-                let says = self.scenario.upstreams.get(&self.service_names[service]);
-                let tells = says.is_some_and(|spec| spec.headers != crate::scenario::HeaderStyle::None);
-                (Reply::Refused(by.wait.filter(|_| tells)), 429)
+                let status = self.upstreams[service].as_ref().map_or(429, |known| known.refused_status(&by));
+                (Some(by), status)
             }
             Some(Answer::Failed(status)) => {
                 self.tally.failed(service, self.now);
-                (Reply::Failed, status)
+                (None, status)
             }
             accepted => {
                 let held = match accepted {
                     Some(Answer::Accepted(held)) => Some(held),
                     _ => None,
                 };
+                let counts = self.tally.service(service);
                 counts.accepted += 1;
-                counts.lost += u64::from(lost);
-                (if lost { Reply::Lost(held) } else { Reply::Done(held) }, 200)
+                counts.lost += u64::from(broken || lost);
+                let reply = match (broken, lost) {
+                    (true, _) => Reply::Broken(held),
+                    (false, true) => Reply::Lost(held),
+                    (false, false) => Reply::Done(held),
+                };
+                return (reply, 200);
             }
-        }
+        };
+        // The upstream's own clock is right, whatever ours was set to.
+        let unix = UNIX + self.now.since(Nanos::ZERO);
+        let headers = match &self.upstreams[service] {
+            Some(upstream) => upstream.headers(refused.as_ref(), self.now, unix),
+            None => Vec::new(),
+        };
+        (Reply::Bad { status, headers }, status)
     }
 
     /// The reply is back, or nobody waits for it any more.
@@ -99,54 +116,66 @@ impl World<'_> {
         }
     }
 
+    /// A reply is read as a gate reads it: what it means for those that come after, and for the call itself. What
+    /// stands on a reply that went well means nothing for either, and is not read.
     pub(super) fn answered(&mut self, place: u32, grant: Grant, reply: Reply) -> Result<(), Stop> {
-        let no = self.calls[place as usize].no;
-        let (done, hint, refunds) = match reply {
+        let (ended, failure) = match reply {
             Reply::Done(held) => {
                 self.end_upstream(place, held);
-                (true, None, false)
+                let state = &self.calls[place as usize];
+                let cost = state.differs.then(|| state.real.clone());
+                (Ended { cost, ..Fate::Answered.into() }, None)
             }
-            Reply::Lost(held) => {
+            Reply::Broken(held) | Reply::Lost(held) => {
                 self.end_upstream(place, held);
-                (false, None, false)
+                (Fate::Failed { wait: None }.into(), Some(Failure::of_transport(Transport::Broken)))
             }
-            Reply::Refused(wait) => (false, wait, !self.spec(place).is_some_and(|spec| spec.refused_cost)),
-            Reply::Failed => (false, None, false),
+            Reply::Bad { status, headers } => {
+                let reading = self.read(place, status, &headers);
+                (Ended::by_reply(status, &reading), Some(Failure::of_reply(status, &reading)))
+            }
         };
-        let actual =
-            (done && self.calls[place as usize].differs).then(|| self.calls[place as usize].real.clone());
-        let event = if refunds {
-            self.note(Line::Cancelled { no });
-            self.settle(place, grant, &End::Cancelled)?
-        } else {
-            let keep = self.routes.kind(self.calls[place as usize].kind).keep;
-            self.note(Line::Ended { no });
-            self.settle(place, grant, &End::Finished { actual: actual.as_ref(), keep })?
-        };
-        self.collect(event)?;
-        if done {
-            self.over(place, Fate::Succeeded);
-        } else {
-            self.rest(place, hint);
+        let kind = self.routes.kind(self.calls[place as usize].kind);
+        let ended = Ended { model: kind.after.model.as_deref().map(Into::into), ..ended };
+        let event = self.settle(place, grant, &ended)?;
+        if failure.is_some() {
+            self.note_trouble();
         }
-        Ok(())
+        self.collect(event)?;
+        match failure {
+            None => {
+                let no = self.calls[place as usize].no;
+                self.ledger.answered(no).map_err(|broken| self.broken_by(broken))?;
+                self.over(place, tally::Fate::Succeeded)
+            }
+            Some(failure) => self.rest(place, &failure),
+        }
+    }
+
+    fn read(&self, place: u32, status: u16, headers: &[(String, String)]) -> Reading {
+        let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let unix = UnixMillis(i64::try_from(self.unix().as_millis()).unwrap_or(i64::MAX));
+        let service = self.calls[place as usize].call.service();
+        self.scenario.config.reader(service).read(status, headers, b"", unix)
     }
 
     /// Gives a grant back to the engine.
-    pub(super) fn settle(&mut self, place: u32, grant: Grant, end: &End<'_>) -> Result<Happening, Stop> {
+    fn settle(&mut self, place: u32, grant: Grant, ended: &Ended) -> Result<Happening, Stop> {
         let mut event = Happening { ended: Some(place), ..Happening::default() };
+        let no = self.calls[place as usize].no;
+        let kind = self.routes.kind(self.calls[place as usize].kind);
+        let end = End { ended, kind };
+        self.note(if end.comes_back() { Line::Cancelled { no } } else { Line::Ended { no } });
+        let kind = self.routes.kind(self.calls[place as usize].kind);
+        let end = End { ended, kind };
         let Some(engine) = &mut self.engine else { return Ok(event) };
         if let Some(judge) = &mut self.judge {
-            match judge.ends(place, end, engine, &self.routes, self.now) {
-                Ok(debt) => event.unsettled = debt,
-                Err((invariant, message)) => return Err(self.broken(invariant, message)),
+            match judge.ends(place, &end, engine, &self.routes, self.now) {
+                Ok(unsettled) => event.unsettled = unsettled,
+                Err(broken) => return Err(self.broken_by(broken)),
             }
         }
-        let kind = self.routes.kind(self.calls[place as usize].kind);
-        match end {
-            End::Cancelled => engine.cancel(grant, self.now),
-            End::Finished { actual, .. } => engine.finish(grant, *actual, self.now),
-        }
+        engine.end_call(grant, ended, self.now);
         // What a limit was used for is what calls really cost, as far as it took notice.
         let estimated = self.scenario.workloads[self.calls[place as usize].source].estimated;
         self.routes.costs(
