@@ -25,6 +25,8 @@ pub mod refused;
 mod retry_after;
 mod seats;
 mod timer;
+#[cfg(feature = "tower")]
+pub mod tower;
 pub mod window;
 
 pub use acquire::Acquire;
