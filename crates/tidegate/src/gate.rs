@@ -11,15 +11,19 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use tidegate_core::engine::{ChangeError, LimitStatus, Place, ServiceCounts};
-use tidegate_core::{Admission, Call, Cost, Engine, Grant, Nanos, Refusal, Ticket, Verdict};
+use tidegate_core::reply::UnixMillis;
+use tidegate_core::retry::Failure;
+use tidegate_core::{Admission, Call, Engine, Grant, Nanos, Refusal, Ticket, Verdict};
 
 use crate::acquire::{Entered, Waiting};
 use crate::clock::ClockSource;
 use crate::config::Config;
+use crate::outcome::Outcome;
 use crate::permit::Permit;
 use crate::refused::Refused;
+use crate::rules::Rules;
 use crate::seats::Seats;
 use crate::timer::Timer;
 
@@ -79,7 +83,8 @@ impl GateBuilder {
         let wall = clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let engine = Engine::new(&self.config, clock.now(), wall)?;
         let inner = Inner { engine, seats: Seats::default(), armed: None, lost: 0 };
-        let shared = Shared { inner: Mutex::new(inner), clock, timer: Arc::default() };
+        let rules = RwLock::new(Arc::new(Rules::new(self.config)));
+        let shared = Shared { inner: Mutex::new(inner), rules, clock, timer: Arc::default() };
         Ok(Gate { shared: Arc::new(shared) })
     }
 }
@@ -127,7 +132,11 @@ impl Gate {
     /// # Errors
     /// If the config holds what cannot be; then the old one stays in force as a whole.
     pub fn reconfigure(&self, config: &Config) -> Result<(), ChangeError> {
-        self.shared.act(|engine, now| engine.reconfigure(config, now))
+        // Held meanwhile, so that of two configs that come at once both sides keep the same one.
+        let mut rules = self.shared.rules.write();
+        self.shared.act(|engine, now| engine.reconfigure(config, now))?;
+        *rules = Arc::new(Rules::new(config.clone()));
+        Ok(())
     }
 
     /// Changes one limit by its name, such as `openai/tokens/1m`, to another rate.
@@ -175,6 +184,8 @@ impl Gate {
 #[derive(Debug)]
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
+    /// What the config says about calls that failed. Whoever needs both locks takes this one first.
+    rules: RwLock<Arc<Rules>>,
     clock: ClockSource,
     pub timer: Arc<Timer>,
 }
@@ -238,22 +249,37 @@ impl Shared {
         wake(wakers);
     }
 
+    /// A call ended, and nothing is known about it.
     #[inline]
-    pub fn finish(&self, grant: Grant, actual: Option<&Cost>) {
+    pub fn release(&self, grant: Grant) {
         let mut inner = self.inner.lock();
-        // Where nothing is settled and nobody concerned the time does not matter: the last one will do.
-        if actual.is_none() && inner.engine.ends_unnoticed(&grant) {
+        // Where nobody is concerned the time does not matter: the last one will do.
+        if inner.engine.ends_unnoticed(&grant) {
             inner.engine.finish(grant, None, Nanos::ZERO);
         } else {
-            self.settle(inner, grant, actual);
+            self.release_and_look(inner, grant);
         }
     }
 
     #[inline(never)]
-    fn settle(&self, mut inner: MutexGuard<'_, Inner>, grant: Grant, actual: Option<&Cost>) {
+    fn release_and_look(&self, mut inner: MutexGuard<'_, Inner>, grant: Grant) {
         let now = inner.time(self.clock.now());
-        inner.engine.finish(grant, actual, now);
+        inner.engine.finish(grant, None, now);
         self.hand_out(inner);
+    }
+
+    /// A call ended so. What that means for trying again comes back.
+    pub fn conclude(&self, grant: Grant, outcome: Outcome) -> Failure {
+        let (ended, failure) = match outcome.into_known() {
+            Ok(known) => known,
+            Err(unread) => {
+                let service = self.inner.lock().engine.service_of(&grant).map(str::to_owned);
+                let rules = self.rules();
+                unread.read(&rules.reader(service.as_deref().unwrap_or_default()), self.unix())
+            }
+        };
+        self.act(|engine, now| engine.end_call(grant, &ended, now));
+        failure
     }
 
     pub fn cancel(&self, grant: Grant) {
@@ -271,6 +297,17 @@ impl Shared {
 
     pub fn waiting(&self) -> usize {
         self.inner.lock().engine.waiting()
+    }
+
+    /// What the config says about calls that failed.
+    pub fn rules(&self) -> Arc<Rules> {
+        self.rules.read().clone()
+    }
+
+    /// The wall clock, for what replies say about time.
+    fn unix(&self) -> UnixMillis {
+        let since_epoch = self.clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        UnixMillis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
     }
 
     /// The time as the engine sees it.

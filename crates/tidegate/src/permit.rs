@@ -1,12 +1,14 @@
-//! Permission to make one call, and what became of it.
+//! Permission to make one call.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::{Cost, Dimension, Grant};
+use tidegate_core::Grant;
+use tidegate_core::retry::Failure;
 
 use crate::gate::Shared;
+use crate::outcome::Outcome;
 
 /// Permission to make one call. It is given back exactly once, whatever happens:
 /// [`finish`](Permit::finish) says what the call cost, [`cancel`](Permit::cancel) says that it was never
@@ -32,10 +34,13 @@ impl Permit {
 
     /// The call ended so. What it cost less than was reserved returns to where it came from, unless the
     /// service keeps it; what it cost more is debt.
-    pub fn finish(mut self, outcome: Outcome) {
-        if let Some(grant) = self.grant.take() {
-            self.gate.finish(grant, Some(&outcome.cost));
-        }
+    pub fn finish(self, outcome: Outcome) {
+        self.conclude(outcome);
+    }
+
+    /// The same, and what the outcome means for trying again.
+    pub(crate) fn conclude(mut self, outcome: Outcome) -> Option<Failure> {
+        self.grant.take().map(|grant| self.gate.conclude(grant, outcome))
     }
 
     /// The call was never made: everything it reserved comes back.
@@ -50,7 +55,7 @@ impl Drop for Permit {
     #[inline]
     fn drop(&mut self) {
         if let Some(grant) = self.grant.take() {
-            self.gate.finish(grant, None);
+            self.gate.release(grant);
         }
     }
 }
@@ -58,58 +63,5 @@ impl Drop for Permit {
 impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Permit").field("grant", &self.grant).field("waited", &self.waited).finish()
-    }
-}
-
-/// How a call ended: what it really cost, where that is known.
-///
-/// ```
-/// use tidegate::Outcome;
-/// let outcome = Outcome::done().input_tokens(310).output_tokens(95);
-/// ```
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    cost: Cost,
-}
-
-impl Outcome {
-    /// It ended, and cost what was reserved unless more is said.
-    #[must_use]
-    pub fn done() -> Outcome {
-        Outcome { cost: Cost::nothing() }
-    }
-
-    /// Tokens it used in all.
-    #[must_use]
-    pub fn tokens(self, tokens: u64) -> Outcome {
-        self.units(Dimension::Tokens, tokens)
-    }
-
-    /// Tokens it sent.
-    #[must_use]
-    pub fn input_tokens(self, tokens: u64) -> Outcome {
-        self.units(Dimension::InputTokens, tokens)
-    }
-
-    /// Tokens it got.
-    #[must_use]
-    pub fn output_tokens(self, tokens: u64) -> Outcome {
-        self.units(Dimension::OutputTokens, tokens)
-    }
-
-    /// Dollars it cost. A negative or not finite number says nothing.
-    #[must_use]
-    pub fn usd(mut self, dollars: f64) -> Outcome {
-        if dollars.is_finite() && dollars >= 0.0 {
-            self.cost.set_usd(dollars);
-        }
-        self
-    }
-
-    /// Units of any dimension.
-    #[must_use]
-    pub fn units(mut self, dimension: Dimension, units: u64) -> Outcome {
-        self.cost.set(dimension, units);
-        self
     }
 }

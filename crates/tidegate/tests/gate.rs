@@ -108,6 +108,22 @@ async fn a_dropped_permit_frees_its_slot_and_keeps_its_cost_and_a_cancelled_one_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reply_settles_the_call_by_the_usage_that_it_reports() {
+    let gate = gate(
+        "[services.api]\nprofile = \"mistral\"\nconcurrency = 1\ntokens = { limit = \"100/h\", burst = 100 }\n",
+    );
+    let used = || gate.limit("api/tokens/1h").expect("known").used;
+    let permit = gate.try_acquire(Call::to("api").tokens(50)).expect("fits");
+    let body = br#"{"usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}}"#;
+    permit.finish(Outcome::reply(200_u16, &http::HeaderMap::new()).body(body));
+    assert_eq!(used(), 7);
+    let permit = gate.try_acquire(Call::to("api").tokens(10)).expect("the slot is free");
+    permit.finish(Outcome::reply(http::StatusCode::BAD_REQUEST, &http::HeaderMap::new()).tokens(0));
+    assert_eq!(used(), 7);
+    assert_eq!(gate.limit("api/concurrency").expect("known").used, 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_panicking_call_gives_its_slot_back() {
     let gate = gate("[services.api]\nconcurrency = 1\n");
     let held = gate.clone();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Engine;
+use super::{Engine, Grant};
 use crate::config::SettleRule;
 use crate::time::Nanos;
 use crate::tree::NIL;
@@ -58,6 +58,14 @@ impl Engine {
     #[must_use]
     pub fn counts(&self, service: &str) -> Option<ServiceCounts> {
         Some(self.services[*self.service_index.get(service)? as usize].counts)
+    }
+
+    /// The service that a call in flight went to. Searched for among all: ask only where it is worth that.
+    #[must_use]
+    pub fn service_of(&self, grant: &Grant) -> Option<&str> {
+        let call = &self.in_flight[grant.index as usize];
+        let service = self.skeletons[call.skeleton as usize].service;
+        self.service_index.iter().find(|(_, index)| **index == service).map(|(name, _)| &**name)
     }
 
     /// Whether the service keeps what a call reserved above its cost.

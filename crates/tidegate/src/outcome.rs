@@ -1,0 +1,257 @@
+//! How a call ended, in the words of whoever made it.
+//!
+//! An [`Outcome`] says what is known: that it is done, what it cost, that it was turned away or failed, or the
+//! reply itself. A reply is not read here. Whose reply it is, and so what its headers mean, is known to the gate,
+//! which reads it when the permit is finished; until then the outcome keeps as much of it as that takes. Of a
+//! reply that is no error that is nothing: most replies are like this, and end as cheaply as [`Outcome::done`].
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use tidegate_core::engine::{Ended, Fate};
+use tidegate_core::reply::{Reader, Reading, UnixMillis};
+use tidegate_core::retry::{Failure, FailureKind};
+use tidegate_core::{Cost, Dimension};
+
+/// How a call ended: what became of it, and what it really cost, where that is known.
+///
+/// ```
+/// use http::{HeaderMap, StatusCode};
+/// use std::time::Duration;
+/// use tidegate::Outcome;
+///
+/// let (status, headers) = (StatusCode::TOO_MANY_REQUESTS, HeaderMap::new());
+/// let by_its_reply = Outcome::reply(status, &headers).body(br#"{"error": {"code": "rate_limit_exceeded"}}"#);
+/// let with_its_cost = Outcome::done().input_tokens(310).output_tokens(95);
+/// let turned_away = Outcome::refused().retry_after(Duration::from_secs(20));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    cost: Cost,
+    told: Told,
+    /// When to come back, said by the caller: it goes before what a reply says.
+    hint: Option<Duration>,
+}
+
+/// What became of a call.
+#[derive(Clone, Debug)]
+enum Told {
+    Done,
+    Failure(FailureKind),
+    /// With what is to be read of it, unless its status says all there is to know.
+    Reply(u16, Option<Box<Text>>),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Text {
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Outcome {
+    /// It ended, and cost what was reserved unless more is said. An attempt that failed so is not worth another
+    /// one.
+    #[must_use]
+    pub fn done() -> Outcome {
+        Outcome::told(Told::Done)
+    }
+
+    /// The upstream replied so. The status is a number or an [`http::StatusCode`].
+    #[must_use]
+    pub fn reply(status: impl Into<u16>, headers: &HeaderMap) -> Outcome {
+        let status = status.into();
+        let text = (status >= 400).then(|| Box::new(Text { headers: headers.clone(), body: Vec::new() }));
+        Outcome::told(Told::Reply(status, text))
+    }
+
+    /// The body of the reply, as far as it is at hand: errors say there which limit was met and when to come
+    /// back, and where no cost is stated, the usage that it reports is the cost. To a call without a reply it
+    /// means nothing.
+    #[must_use]
+    pub fn body(mut self, body: &[u8]) -> Outcome {
+        if let Told::Reply(_, text) = &mut self.told {
+            text.get_or_insert_default().body = body.to_vec();
+        }
+        self
+    }
+
+    /// It was turned away because of a limit, and so not done: any call may be made again.
+    #[must_use]
+    pub fn refused() -> Outcome {
+        Outcome::told(Told::Failure(FailureKind::Refused))
+    }
+
+    /// There was no answer: it may have been done or not. Only a call that is repeatable is made again.
+    #[must_use]
+    pub fn failed() -> Outcome {
+        Outcome::told(Told::Failure(FailureKind::Unsure))
+    }
+
+    /// It never got there, and so was not done: any call may be made again.
+    #[must_use]
+    pub fn unreached() -> Outcome {
+        Outcome::told(Told::Failure(FailureKind::Unreached))
+    }
+
+    /// When to come back, where the upstream said that in words that a reply's reader does not know.
+    #[must_use]
+    pub fn retry_after(mut self, wait: Duration) -> Outcome {
+        self.hint = Some(wait);
+        self
+    }
+
+    /// Tokens it used in all.
+    #[must_use]
+    pub fn tokens(self, tokens: u64) -> Outcome {
+        self.units(Dimension::Tokens, tokens)
+    }
+
+    /// Tokens it sent.
+    #[must_use]
+    pub fn input_tokens(self, tokens: u64) -> Outcome {
+        self.units(Dimension::InputTokens, tokens)
+    }
+
+    /// Tokens it got.
+    #[must_use]
+    pub fn output_tokens(self, tokens: u64) -> Outcome {
+        self.units(Dimension::OutputTokens, tokens)
+    }
+
+    /// Dollars it cost. A negative or not finite number says nothing.
+    #[must_use]
+    pub fn usd(mut self, dollars: f64) -> Outcome {
+        if dollars.is_finite() && dollars >= 0.0 {
+            self.cost.set_usd(dollars);
+        }
+        self
+    }
+
+    /// Units of any dimension.
+    #[must_use]
+    pub fn units(mut self, dimension: Dimension, units: u64) -> Outcome {
+        self.cost.set(dimension, units);
+        self
+    }
+
+    /// What it comes to, or the reply that is to be read for that.
+    pub(crate) fn into_known(self) -> Result<(Ended, Failure), Box<Unread>> {
+        let Outcome { cost, told, hint } = self;
+        let (fate, kind) = match told {
+            Told::Reply(status, Some(text)) => return Err(Box::new(Unread { status, text, cost, hint })),
+            Told::Reply(_, None) | Told::Done | Told::Failure(FailureKind::Final) => {
+                (Fate::Answered, FailureKind::Final)
+            }
+            Told::Failure(kind @ FailureKind::Refused) => {
+                (Fate::TurnedAway { wait: hint, by: Vec::new(), in_flight: false }, kind)
+            }
+            Told::Failure(kind) => (Fate::Failed { wait: hint }, kind),
+        };
+        Ok((Ended::from(fate).cost(cost), Failure { kind, hint }))
+    }
+
+    fn told(told: Told) -> Outcome {
+        Outcome { cost: Cost::nothing(), told, hint: None }
+    }
+}
+
+/// A reply that is still to be read.
+#[derive(Debug)]
+pub(crate) struct Unread {
+    status: u16,
+    text: Box<Text>,
+    cost: Cost,
+    hint: Option<Duration>,
+}
+
+impl Unread {
+    /// What the call came to, by its reply.
+    pub fn read(mut self, reader: &Reader<'_>, now: UnixMillis) -> (Ended, Failure) {
+        let headers = self.text.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let reading = reader.read(self.status, headers, &self.text.body, now);
+        let mut failure = Failure::of_reply(self.status, &reading);
+        let mut ended = Ended::by_reply(self.status, &reading);
+        if let Some(hint) = self.hint {
+            failure.hint = Some(hint);
+            if let Fate::TurnedAway { wait, .. } | Fate::Failed { wait } = &mut ended.fate {
+                *wait = Some(hint);
+            }
+        }
+        self.take_usage(&reading);
+        (ended.cost(self.cost), failure)
+    }
+
+    /// What the reply reports of its own cost, where the caller did not state it.
+    fn take_usage(&mut self, reading: &Reading) {
+        let Some(usage) = reading.usage.filter(|_| !self.cost.states(&Dimension::Tokens)) else { return };
+        let tokens = [
+            (Dimension::InputTokens, usage.input_tokens),
+            (Dimension::OutputTokens, usage.output_tokens),
+            (Dimension::Tokens, usage.total_tokens),
+        ];
+        for (dimension, units) in tokens {
+            if let Some(units) = units {
+                self.cost.set(dimension, units);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(status: u16, lines: &[(&'static str, &str)]) -> Outcome {
+        let lines = lines.iter().map(|(name, value)| {
+            (http::HeaderName::from_static(name), value.parse().expect("a header's value"))
+        });
+        Outcome::reply(status, &lines.collect())
+    }
+
+    fn read(outcome: Outcome) -> (Ended, Failure) {
+        match outcome.into_known() {
+            Ok(known) => known,
+            Err(unread) => unread.read(&Reader::default(), UnixMillis(0)),
+        }
+    }
+
+    #[test]
+    fn of_a_reply_that_is_no_error_nothing_is_kept_and_nothing_read() {
+        let known = reply(200, &[("retry-after", "20")]).into_known();
+        assert_eq!(known.expect("nothing to read").0.fate, Fate::Answered);
+    }
+
+    #[test]
+    fn a_refusal_is_read_from_headers_and_a_hint_of_the_callers_goes_before_them() {
+        let refused = reply(429, &[("retry-after", "20")]);
+        let wait = |outcome: Outcome| {
+            let (ended, failure) = read(outcome);
+            assert_eq!(failure.kind, FailureKind::Refused);
+            assert!(matches!(ended.fate, Fate::TurnedAway { wait, .. } if wait == failure.hint));
+            failure.hint
+        };
+        assert_eq!(wait(refused.clone()), Some(Duration::from_secs(20)));
+        assert_eq!(wait(refused.retry_after(Duration::from_secs(3))), Some(Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn the_usage_in_a_body_is_the_cost_unless_the_caller_states_it() {
+        let body = br#"{"usage": {"prompt_tokens": 30, "completion_tokens": 12, "total_tokens": 42}}"#;
+        let tokens = |outcome: Outcome| {
+            let (ended, _) = read(outcome.body(body));
+            assert_eq!(ended.fate, Fate::Answered);
+            let cost = ended.cost.expect("a cost");
+            (cost.units(&Dimension::InputTokens), cost.units(&Dimension::Tokens))
+        };
+        assert_eq!(tokens(reply(200, &[])), (30, 42));
+        assert_eq!(tokens(reply(200, &[]).tokens(50)), (0, 50));
+    }
+
+    #[test]
+    fn what_did_not_get_there_and_what_got_no_answer_is_told_apart() {
+        assert_eq!(read(Outcome::unreached()).1.kind, FailureKind::Unreached);
+        let (ended, failure) = read(Outcome::failed().retry_after(Duration::from_secs(1)));
+        assert_eq!(failure, Failure::of_kind(FailureKind::Unsure).come_back(Duration::from_secs(1)));
+        assert_eq!(ended.fate, Fate::Failed { wait: Some(Duration::from_secs(1)) });
+    }
+}
