@@ -10,6 +10,7 @@ use tower_service::Service;
 use super::BoxError;
 use super::outcome::ReadOutcome;
 use crate::acquire::Acquire;
+use crate::outcome::Outcome;
 use crate::permit::Permit;
 use crate::refused::Refused;
 
@@ -79,7 +80,10 @@ where
                             permit.finish(this.outcome.read(&response));
                             Ok(response)
                         }
-                        Err(error) => Err(error.into()),
+                        Err(error) => {
+                            permit.finish(Outcome::failed());
+                            Err(error.into())
+                        }
                     });
                 }
                 At::Refused { refused } => {

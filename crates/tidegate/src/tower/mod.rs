@@ -22,7 +22,8 @@
 //! - The inner service is asked first, so no permit is held while that one is busy. A permit that waits for its
 //!   call is given back whole if the inner service fails or the service is dropped.
 //! - The permit ends with the reply's head: [`HttpReply`] tells the gate its status and headers, any closure
-//!   what else it knows. An error, a panic or a dropped future frees the slot and keeps the cost.
+//!   what else it knows. An error is a call without an answer. A panic or a dropped future frees the slot and
+//!   keeps the cost.
 //! - A refusal is an error of the call and not of `poll_ready`: that would mean that the service is broken for
 //!   good, and tower's `Buffer` would close over a single timeout. It is a [`Refused`](crate::Refused), boxed.
 //!

@@ -1,6 +1,6 @@
 //! What a response says about its call.
 
-use crate::permit::Outcome;
+use crate::outcome::Outcome;
 
 /// How a response tells what became of its call. Every closure `Fn(&Response) -> Outcome` is one.
 #[diagnostic::on_unimplemented(
@@ -26,7 +26,7 @@ where
 pub struct HttpReply;
 
 impl<B> ReadOutcome<http::Response<B>> for HttpReply {
-    fn read(&self, _response: &http::Response<B>) -> Outcome {
-        Outcome::done()
+    fn read(&self, response: &http::Response<B>) -> Outcome {
+        Outcome::reply(response.status(), response.headers())
     }
 }
