@@ -174,7 +174,7 @@ impl std::hash::Hash for Found {
     fn hash<H: std::hash::Hasher>(&self, _: &mut H) {}
 }
 
-/// A call that wants to go.
+/// A call that wants to go. One that names no service goes to the only one there is.
 ///
 /// ```
 /// use tidegate_core::{Call, Priority};
@@ -321,6 +321,12 @@ impl Call {
     #[must_use]
     pub fn service(&self) -> &str {
         &self.shape.service
+    }
+
+    /// Method and path, if it says so.
+    #[must_use]
+    pub fn stated_endpoint(&self) -> Option<&str> {
+        self.shape.endpoint.as_deref()
     }
 
     /// How long it may wait, if it says so.

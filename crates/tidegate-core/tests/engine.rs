@@ -55,6 +55,20 @@ fn a_stated_cost_that_can_never_fit_is_refused_at_once_and_an_estimate_is_clampe
 }
 
 #[test]
+fn a_call_that_names_no_service_goes_to_the_only_one_there_is() {
+    let mut world = World::new("[services.api]\nrequests = { limit = \"5/s\", burst = 5 }\n");
+    world.try_call(&Call::default()).expect("there is one");
+    assert_eq!(world.engine.limit("api/requests/1s", world.now).expect("known").used, 1);
+    let two = Config::parse("[services.api]\n[services.other]\n", "two").expect("valid");
+    world.engine.reconfigure(&two, world.now).expect("valid");
+    let refused = world.try_call(&Call::default()).expect_err("which of them?");
+    assert_eq!(refused.reason, Reason::UnknownService("".into()));
+    let one = Config::parse("[services.other]\n", "one").expect("valid");
+    world.engine.reconfigure(&one, world.now).expect("valid");
+    world.try_call(&Call::default()).expect("only one is left");
+}
+
+#[test]
 fn unknown_services_units_and_bad_costs_are_refused_by_name() {
     let mut world = World::new("[services.api]\nrequests = \"1/s\"\npoints = \"5/s\"\n");
     let reason = |world: &mut World, call: Call| world.try_call(&call).expect_err("refused").reason;

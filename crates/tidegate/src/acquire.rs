@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tidegate_core::engine::Place;
+use tidegate_core::engine::{Arrived, Place};
 use tidegate_core::{Call, Grant, Nanos, Refusal, Ticket, Verdict};
 
 use crate::gate::{Gate, Shared};
@@ -28,7 +28,7 @@ pub struct Acquire {
 
 #[derive(Debug)]
 enum State {
-    New(Call),
+    New(Call, Option<Turn>),
     Waiting(Waiting),
     Done,
 }
@@ -41,6 +41,15 @@ pub(crate) struct Waiting {
     pub since: Nanos,
 }
 
+/// When an attempt takes its turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    /// When its call first came.
+    pub arrived: Arrived,
+    /// How long it may wait.
+    pub timeout: Duration,
+}
+
 /// What became of a call that is ready to wait.
 pub(crate) enum Entered {
     Granted(Grant),
@@ -49,7 +58,12 @@ pub(crate) enum Entered {
 
 impl Acquire {
     pub(crate) fn new(gate: Arc<Shared>, call: Call, sleeper: Sleeper) -> Acquire {
-        Acquire { gate, sleeper, state: State::New(call) }
+        Acquire { gate, sleeper, state: State::New(call, None) }
+    }
+
+    /// For an attempt of a call that came before.
+    pub(crate) fn again(gate: Arc<Shared>, call: Call, sleeper: Sleeper, turn: Turn) -> Acquire {
+        Acquire { gate, sleeper, state: State::New(call, Some(turn)) }
     }
 
     /// Where the call stands in the queue, if it waits.
@@ -57,7 +71,7 @@ impl Acquire {
     pub fn place(&self) -> Option<Place> {
         match &self.state {
             State::Waiting(waiting) => self.gate.place(waiting.ticket),
-            State::New(_) | State::Done => None,
+            State::New(..) | State::Done => None,
         }
     }
 
@@ -92,7 +106,7 @@ impl Future for Acquire {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         match this.state {
-            State::New(ref call) => match this.gate.enqueue(call, context.waker()) {
+            State::New(ref call, turn) => match this.gate.enqueue(call, turn, context.waker()) {
                 Ok(Entered::Granted(grant)) => return this.granted(grant, Duration::ZERO),
                 Ok(Entered::Waiting(waiting)) => this.state = State::Waiting(waiting),
                 Err(refusal) => return this.refused(refusal),
@@ -121,7 +135,7 @@ impl Drop for Acquire {
 }
 
 /// Wakes a parked thread.
-struct Unpark(std::thread::Thread);
+pub(crate) struct Unpark(pub std::thread::Thread);
 
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
@@ -148,6 +162,6 @@ impl Gate {
     }
 
     fn acquire_with(&self, call: Call, sleeper: Sleeper) -> Acquire {
-        Acquire::new(self.shared.clone(), call, sleeper)
+        Acquire::new(self.shared.clone(), self.shared.priced(call), sleeper)
     }
 }

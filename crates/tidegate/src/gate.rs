@@ -12,19 +12,22 @@ use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use tidegate_core::engine::{ChangeError, LimitStatus, Place, ServiceCounts};
+use tidegate_core::engine::{Arrived, ChangeError, LimitStatus, Place, ServiceCounts};
 use tidegate_core::reply::UnixMillis;
 use tidegate_core::retry::Failure;
 use tidegate_core::{Admission, Call, Engine, Grant, Nanos, Refusal, Ticket, Verdict};
 
-use crate::acquire::{Entered, Waiting};
+use crate::acquire::{Entered, Turn, Waiting};
+use crate::chance::Chance;
 use crate::clock::ClockSource;
 use crate::config::Config;
+use crate::limiter::InvalidLimit;
 use crate::outcome::Outcome;
 use crate::permit::Permit;
 use crate::refused::Refused;
 use crate::rules::Rules;
 use crate::seats::Seats;
+use crate::simple::{RateLimitConfig, priced};
 use crate::timer::Timer;
 
 /// How long a call waits if neither it nor the config says.
@@ -59,18 +62,37 @@ pub struct Gate {
 pub struct GateBuilder {
     config: Config,
     clock: Option<ClockSource>,
+    chance: Chance,
+    simple: bool,
 }
 
 impl GateBuilder {
     /// The limits.
     pub fn config(mut self, config: Config) -> GateBuilder {
         self.config = config;
+        self.simple = false;
         self
+    }
+
+    /// The limits of a [simple gate](Gate::simple), in place of a config.
+    ///
+    /// # Errors
+    /// If a number makes no sense: its field is named.
+    pub fn simple(mut self, config: RateLimitConfig) -> Result<GateBuilder, InvalidLimit> {
+        self.config = config.to_config()?.into();
+        self.simple = true;
+        Ok(self)
     }
 
     /// Another clock, such as one that a test moves. Waits still sleep on tokio's time.
     pub fn clock(mut self, clock: impl Into<ClockSource>) -> GateBuilder {
         self.clock = Some(clock.into());
+        self
+    }
+
+    /// Where the chance in delays comes from, such as a source with a seed.
+    pub fn chance(mut self, chance: Chance) -> GateBuilder {
+        self.chance = chance;
         self
     }
 
@@ -83,8 +105,15 @@ impl GateBuilder {
         let wall = clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let engine = Engine::new(&self.config, clock.now(), wall)?;
         let inner = Inner { engine, seats: Seats::default(), armed: None, lost: 0 };
-        let rules = RwLock::new(Arc::new(Rules::new(self.config)));
-        let shared = Shared { inner: Mutex::new(inner), rules, clock, timer: Arc::default() };
+        let rules = Rules::new(self.config, &Rules::default());
+        let shared = Shared {
+            inner: Mutex::new(inner),
+            rules: RwLock::new(Arc::new(rules)),
+            clock,
+            chance: self.chance,
+            simple: self.simple,
+            timer: Arc::default(),
+        };
         Ok(Gate { shared: Arc::new(shared) })
     }
 }
@@ -112,6 +141,11 @@ impl Gate {
     /// The limit that has no room, and when it would have.
     #[inline]
     pub fn try_acquire(&self, call: impl Borrow<Call>) -> Result<Permit, Refused> {
+        if self.shared.simple
+            && let Some(call) = priced(call.borrow())
+        {
+            return self.try_acquire(call);
+        }
         let now = self.shared.clock.now();
         let mut inner = self.shared.inner.lock();
         let now = inner.time(now);
@@ -135,7 +169,7 @@ impl Gate {
         // Held meanwhile, so that of two configs that come at once both sides keep the same one.
         let mut rules = self.shared.rules.write();
         self.shared.act(|engine, now| engine.reconfigure(config, now))?;
-        *rules = Arc::new(Rules::new(config.clone()));
+        *rules = Arc::new(Rules::new(config.clone(), &rules));
         Ok(())
     }
 
@@ -164,7 +198,7 @@ impl Gate {
     /// One limit as it stands.
     #[must_use]
     pub fn limit(&self, name: &str) -> Option<LimitStatus> {
-        self.shared.act(|engine, now| engine.limit(name, now))
+        self.shared.limit(name)
     }
 
     /// What became of a service's calls.
@@ -187,6 +221,9 @@ pub(crate) struct Shared {
     /// What the config says about calls that failed. Whoever needs both locks takes this one first.
     rules: RwLock<Arc<Rules>>,
     clock: ClockSource,
+    pub chance: Chance,
+    /// Whether a call that states no tokens costs one.
+    pub simple: bool,
     pub timer: Arc<Timer>,
 }
 
@@ -201,12 +238,27 @@ struct Inner {
 }
 
 impl Shared {
-    pub fn enqueue(&self, call: &Call, waker: &Waker) -> Result<Entered, Refusal> {
+    /// The call as this gate counts it.
+    pub fn priced(&self, call: Call) -> Call {
+        if self.simple { priced(&call).unwrap_or(call) } else { call }
+    }
+
+    /// A call comes that may be made more than once: its rank in the queue, and how long it may wait in all.
+    pub fn arrive(&self, call: &Call) -> (Arrived, Duration) {
+        self.act(|engine, now| (engine.arrived(now), timeout_of(call, engine)))
+    }
+
+    pub fn enqueue(&self, call: &Call, turn: Option<Turn>, waker: &Waker) -> Result<Entered, Refusal> {
         let now = self.clock.now();
         let mut inner = self.inner.lock();
         let now = inner.time(now);
-        let timeout = call.stated_timeout().or_else(|| inner.engine.timeout_of(call.service()));
-        let admission = inner.engine.enqueue(call, timeout.unwrap_or(TIMEOUT), now);
+        let admission = match turn {
+            Some(Turn { arrived, timeout }) => inner.engine.enqueue_again(call, arrived, timeout, now),
+            None => {
+                let timeout = timeout_of(call, &inner.engine);
+                inner.engine.enqueue(call, timeout, now)
+            }
+        };
         // Before the call gets its seat: those who went meanwhile may have had its place in the queue.
         let wakers = self.deliver(&mut inner);
         let entered = admission.map(|admission| match admission {
@@ -293,6 +345,27 @@ impl Shared {
 
     pub fn place(&self, ticket: Ticket) -> Option<Place> {
         self.act(|engine, now| engine.place(ticket, now))
+    }
+
+    pub fn limit(&self, name: &str) -> Option<LimitStatus> {
+        self.act(|engine, now| engine.limit(name, now))
+    }
+
+    /// Of the rates that bound a call the one of which the smallest share is left, and how much that is.
+    pub fn tightest(&self, call: &Call) -> Option<(Arc<str>, u64)> {
+        self.act(|engine, now| {
+            let passages = engine.passages(call, now).ok()?;
+            let mut stands = Vec::with_capacity(passages.len());
+            engine.stands(call, now, &mut stands);
+            let rates = passages.iter().zip(&stands).filter(|(passage, _)| !passage.terms.is_in_flight());
+            let left = rates.map(|(passage, stand)| {
+                let most = passage.terms.most();
+                (passage, most.saturating_sub(stand.used), most)
+            });
+            let share = |left: u64, most: u64| left as f64 / most as f64;
+            let tightest = left.min_by(|one, other| share(one.1, one.2).total_cmp(&share(other.1, other.2)));
+            tightest.map(|(passage, left, _)| (passage.limit.clone(), left))
+        })
     }
 
     pub fn waiting(&self) -> usize {
@@ -391,6 +464,11 @@ impl Drop for Shared {
     fn drop(&mut self) {
         self.timer.close();
     }
+}
+
+/// How long a call may wait: as it says itself, else as the config says.
+fn timeout_of(call: &Call, engine: &Engine) -> Duration {
+    call.stated_timeout().or_else(|| engine.timeout_of(call.service())).unwrap_or(TIMEOUT)
 }
 
 fn wake(wakers: Vec<Waker>) {

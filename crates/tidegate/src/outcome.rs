@@ -36,6 +36,7 @@ pub struct Outcome {
 /// What became of a call.
 #[derive(Clone, Debug)]
 enum Told {
+    Nothing,
     Done,
     Failure(FailureKind),
     /// With what is to be read of it, unless its status says all there is to know.
@@ -134,11 +135,17 @@ impl Outcome {
         self
     }
 
+    /// Nobody knows how it ended: it cost what was reserved, and is not worth another attempt.
+    pub(crate) fn unknown() -> Outcome {
+        Outcome::told(Told::Nothing)
+    }
+
     /// What it comes to, or the reply that is to be read for that.
     pub(crate) fn into_known(self) -> Result<(Ended, Failure), Box<Unread>> {
         let Outcome { cost, told, hint } = self;
         let (fate, kind) = match told {
             Told::Reply(status, Some(text)) => return Err(Box::new(Unread { status, text, cost, hint })),
+            Told::Nothing => (Fate::Unknown, FailureKind::Final),
             Told::Reply(_, None) | Told::Done | Told::Failure(FailureKind::Final) => {
                 (Fate::Answered, FailureKind::Final)
             }

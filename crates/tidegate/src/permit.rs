@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::Grant;
-use tidegate_core::retry::Failure;
+use tidegate_core::retry::{Failure, FailureKind};
 
 use crate::gate::Shared;
 use crate::outcome::Outcome;
@@ -39,8 +39,12 @@ impl Permit {
     }
 
     /// The same, and what the outcome means for trying again.
-    pub(crate) fn conclude(mut self, outcome: Outcome) -> Option<Failure> {
-        self.grant.take().map(|grant| self.gate.conclude(grant, outcome))
+    pub(crate) fn conclude(mut self, outcome: Outcome) -> Failure {
+        match self.grant.take() {
+            Some(grant) => self.gate.conclude(grant, outcome),
+            // Whoever takes the grant takes the permit too, so it is always there.
+            None => Failure::of_kind(FailureKind::Final),
+        }
     }
 
     /// The call was never made: everything it reserved comes back.

@@ -1,25 +1,66 @@
 //! What the config says about calls that failed, service by service.
 //!
-//! The engine keeps limits and queues; this is for those who end calls, and is read without its lock. A new
-//! config makes new rules.
+//! The engine keeps limits and queues; this is for those who end calls and try them again, and is read without
+//! the engine's lock. A new config makes new rules. The retry budgets are carried over to them: what was retried
+//! in the last seconds does not become undone because a file was saved.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 use tidegate_core::reply::Reader;
+use tidegate_core::retry::{Budget, RetryPolicy};
 
 use crate::config::Config;
 
 /// What a config says about calls that failed.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Rules {
     config: Config,
+    retries: HashMap<String, Retries>,
+}
+
+/// When and how often the failed calls of a service are tried again.
+#[derive(Clone, Debug)]
+pub(crate) struct Retries {
+    pub policy: RetryPolicy,
+    /// Shared by all calls of the service.
+    pub budget: Arc<Mutex<Budget>>,
+    /// The share that the budget was made for, as it was written.
+    share: Option<f64>,
 }
 
 impl Rules {
-    pub fn new(config: Config) -> Rules {
-        Rules { config }
+    /// The rules of a config, with the budgets of those before it.
+    pub fn new(config: Config, before: &Rules) -> Rules {
+        let of_service = |(name, service): (&String, &tidegate_core::config::ServiceConfig)| {
+            // A config in force was checked, so the default is never needed.
+            let policy = RetryPolicy::from_config(&service.retry).unwrap_or_default();
+            let share = service.retry.budget;
+            let kept = before.retries.get(name).filter(|kept| kept.share == share);
+            let budget = kept.map_or_else(|| new_budget(&policy), |kept| kept.budget.clone());
+            (name.clone(), Retries { policy, budget, share })
+        };
+        let retries = config.services.iter().map(of_service).collect();
+        Rules { config, retries }
     }
 
     /// Who reads the replies of a service.
     pub fn reader(&self, service: &str) -> Reader<'_> {
         self.config.reader(service)
     }
+
+    /// When the calls of a service are tried again. A call that names none goes to the only one there is; one
+    /// that is unknown is refused by the engine before any of this matters.
+    pub fn retries(&self, service: &str) -> Retries {
+        let only = || self.retries.values().next().filter(|_| service.is_empty());
+        self.retries.get(service).or_else(only).cloned().unwrap_or_else(|| {
+            let policy = RetryPolicy::default();
+            Retries { budget: new_budget(&policy), policy, share: None }
+        })
+    }
+}
+
+fn new_budget(policy: &RetryPolicy) -> Arc<Mutex<Budget>> {
+    Arc::new(Mutex::new(policy.new_budget()))
 }

@@ -173,7 +173,7 @@ impl Engine {
     /// How long calls of a service wait unless they say otherwise, if the config says so.
     #[must_use]
     pub fn timeout_of(&self, service: &str) -> Option<Duration> {
-        self.services[*self.service_index.get(service)? as usize].timeout
+        self.services[self.service_named(service)? as usize].timeout
     }
 
     /// Spends for a call that goes at once although somebody waits.

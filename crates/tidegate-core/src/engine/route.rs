@@ -133,11 +133,8 @@ impl Engine {
             return Ok(*skeleton);
         }
         let unknown = || Refusal::bare(Reason::UnknownService((&*shape.service).into()));
-        let service = *self.service_index.get(&*shape.service).ok_or_else(unknown)?;
+        let service = self.service_named(&shape.service).ok_or_else(unknown)?;
         let held = &self.services[service as usize];
-        if held.gone {
-            return Err(unknown());
-        }
         let pick = |patterns: &[(Pattern, Vec<u32>)], text: &Option<Box<str>>| -> Option<Box<str>> {
             let text = text.as_deref()?;
             let found = most_specific(patterns.iter().map(|(pattern, _)| pattern).enumerate(), text)?;
@@ -160,6 +157,18 @@ impl Engine {
         }
         self.shapes.insert(shape.clone(), skeleton);
         Ok(skeleton)
+    }
+
+    /// A service of the config by its name. A call that names none goes to the only one there is.
+    pub(super) fn service_named(&self, name: &str) -> Option<u32> {
+        let lives = |service: &u32| !self.services[*service as usize].gone;
+        match self.service_index.get(name) {
+            None if name.is_empty() => {
+                let mut living = self.service_index.values().copied().filter(lives);
+                living.next().filter(|_| living.next().is_none())
+            }
+            known => known.copied().filter(lives),
+        }
     }
 
     fn make_skeleton(&mut self, key: SkeletonKey, now: Nanos) -> u32 {

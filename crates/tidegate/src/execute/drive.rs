@@ -1,0 +1,365 @@
+//! The state machine that asks for permits, runs attempts and waits between them.
+//!
+//! One for tasks and for threads: a task is woken by its runtime, a thread parks until the same wakers unpark it
+//! or its alarm is due. Each step takes the state out and puts the next one in, so that code of the caller's that
+//! panics leaves nothing half done behind: what was taken out is dropped on the way up.
+
+use std::fmt;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::mem::replace;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tidegate_core::engine::Arrived;
+use tidegate_core::retry::{Failure, GiveUp};
+use tidegate_core::{Call, Nanos};
+use tokio::time::Instant;
+
+use super::alarm::Alarm;
+use super::attempt::{Attempt, Said};
+use super::course::{Bounds, Course};
+use super::ends::{ExecuteError, GaveUp, Report};
+use super::known;
+use super::progress::Progress;
+use super::settings::Settings;
+use super::trace;
+use crate::acquire::{Acquire, Turn, Unpark};
+use crate::gate::Shared;
+use crate::outcome::Outcome;
+use crate::permit::Permit;
+use crate::refused::Refused;
+
+/// How often a waiting call tells of itself.
+const TICK: Duration = Duration::from_secs(1);
+
+/// A call that is made on the caller's behalf; made by [`Gate::execute`](crate::Gate::execute).
+///
+/// It is a future, which needs a tokio runtime to wait between attempts; without one there is
+/// [`block`](Execute::block). Dropping it is always safe: see the [module](crate::execute).
+#[must_use = "nothing happens until it is awaited"]
+pub struct Execute<'a, T, E, F, Fut> {
+    gate: Arc<Shared>,
+    call: Call,
+    op: F,
+    pub(super) settings: Settings<'a, E>,
+    alarm: Alarm,
+    /// The error of the latest attempt.
+    last: Option<E>,
+    state: State<Fut>,
+    value: PhantomData<fn() -> T>,
+}
+
+/// The same with the [`Report`] of what it took; made by [`Execute::with_report`].
+#[must_use = "nothing happens until it is awaited"]
+pub struct Reported<'a, T, E, F, Fut>(pub(super) Execute<'a, T, E, F, Fut>);
+
+enum State<Fut> {
+    New,
+    Queued(Acquire, Way),
+    Running(Run<Fut>, Way),
+    Resting(Rest, Way),
+    Done,
+}
+
+/// What goes with a call from attempt to attempt.
+struct Way {
+    arrived: Arrived,
+    course: Course,
+    /// When to tell of the call next.
+    tick: Nanos,
+}
+
+struct Run<Fut> {
+    // Before the permit, so that it is dropped first: a slot is free once nothing runs in it.
+    future: Pin<Box<Fut>>,
+    permit: Permit,
+    said: Said,
+    since: Nanos,
+}
+
+#[derive(Clone, Copy)]
+struct Rest {
+    since: Nanos,
+    until: Nanos,
+}
+
+/// What a step comes to: another state, with which to go on or to wait, or the end of the call.
+enum Step<T, E, Fut> {
+    On(State<Fut>),
+    Wait(State<Fut>),
+    End(Result<Report<T>, ExecuteError<E>>),
+}
+
+impl<T, E, F, Fut> Execute<'_, T, E, F, Fut>
+where
+    F: FnMut(Attempt) -> Fut,
+    Fut: Future<Output = Result<T, E>>,
+    E: 'static,
+{
+    pub(super) fn new(gate: Arc<Shared>, call: Call, op: F) -> Self {
+        let call = gate.priced(call);
+        let (alarm, state) = (Alarm::Task(None), State::New);
+        let settings = Settings::default();
+        Execute { gate, call, op, settings, alarm, last: None, state, value: PhantomData }
+    }
+
+    /// Makes the call in this thread, which needs no runtime unless the caller's own future does.
+    ///
+    /// # Errors
+    /// As [`Gate::execute`](crate::Gate::execute).
+    pub fn block(self) -> Result<T, ExecuteError<E>> {
+        self.with_report().block().map(|report| report.value)
+    }
+
+    fn drive(&mut self, context: &mut Context<'_>) -> Poll<Result<Report<T>, ExecuteError<E>>> {
+        loop {
+            let step = match replace(&mut self.state, State::Done) {
+                State::New => self.set_out(),
+                State::Queued(acquire, way) => self.queue(acquire, way, context),
+                State::Running(run, way) => self.run(run, way, context),
+                State::Resting(rest, way) => self.rest(rest, way, context),
+                State::Done => Step::Wait(State::Done),
+            };
+            match step {
+                Step::On(state) => self.state = state,
+                Step::Wait(state) => {
+                    self.state = state;
+                    return Poll::Pending;
+                }
+                Step::End(result) => {
+                    // Whoever follows the progress as a stream is to see its end.
+                    self.settings.listeners.clear();
+                    return Poll::Ready(result);
+                }
+            }
+        }
+    }
+
+    fn set_out(&mut self) -> Step<T, E, Fut> {
+        let retries = self.gate.rules().retries(self.call.service());
+        let policy = self.settings.policy.take().unwrap_or(retries.policy);
+        let (arrived, timeout) = self.gate.arrive(&self.call);
+        let ahead = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
+        let bounds = Bounds {
+            timeout,
+            deadline: self.settings.deadline.map_or(Nanos::NEVER, |at| arrived.at().after(ahead(at))),
+            max_elapsed: self.settings.max_elapsed,
+        };
+        let repeatable = self.settings.is_repeatable(&self.call);
+        let course = Course::new(policy, retries.budget, repeatable, bounds, arrived.at());
+        self.enter(Way { arrived, course, tick: Nanos::ZERO }, arrived.at())
+    }
+
+    /// Into the queue, at the call's first arrival.
+    fn enter(&self, way: Way, now: Nanos) -> Step<T, E, Fut> {
+        let turn = Turn { arrived: way.arrived, timeout: way.course.queue_time(now) };
+        let sleeper = self.alarm.sleeper();
+        let acquire = Acquire::again(self.gate.clone(), self.call.clone(), sleeper, turn);
+        Step::On(State::Queued(acquire, Way { tick: Nanos::ZERO, ..way }))
+    }
+
+    fn queue(&mut self, mut acquire: Acquire, mut way: Way, context: &mut Context<'_>) -> Step<T, E, Fut> {
+        match Pin::new(&mut acquire).poll(context) {
+            Poll::Ready(Ok(permit)) => self.begin(permit, way),
+            Poll::Ready(Err(refused)) => Step::End(Err(self.turned_down(refused, way))),
+            Poll::Pending => {
+                while !self.settings.listeners.is_empty()
+                    && self.alarm.poll(way.tick, &self.gate, context).is_ready()
+                {
+                    let Some(place) = acquire.place() else { break };
+                    let left = self
+                        .gate
+                        .limit(&place.limit)
+                        .map(|limit| limit.capacity - limit.used.min(limit.capacity));
+                    self.tell(&mut way, |attempt| Progress {
+                        attempt,
+                        delay: place.expected.map(|expected| place.waited + expected),
+                        expected_wait: place.expected,
+                        tokens_left: left,
+                        limit: Some(place.limit),
+                        position: Some(place.position),
+                    });
+                }
+                Step::Wait(State::Queued(acquire, way))
+            }
+        }
+    }
+
+    /// The attempt may go.
+    fn begin(&mut self, permit: Permit, mut way: Way) -> Step<T, E, Fut> {
+        let since = self.gate.now();
+        way.course.went(permit.waited(), since);
+        let said = Said::default();
+        let attempt = Attempt {
+            number: way.course.attempts(),
+            queued: permit.waited(),
+            waited: way.course.waited(),
+            said: said.clone(),
+        };
+        let future = Box::pin((self.op)(attempt));
+        Step::On(State::Running(Run { future, permit, said, since }, way))
+    }
+
+    fn run(&mut self, mut run: Run<Fut>, mut way: Way, context: &mut Context<'_>) -> Step<T, E, Fut> {
+        let Poll::Ready(result) = run.future.as_mut().poll(context) else {
+            return Step::Wait(State::Running(run, way));
+        };
+        let Run { future, permit, said, since } = run;
+        drop(future);
+        match result {
+            Ok(value) => {
+                permit.finish(said.take().unwrap_or_else(Outcome::done));
+                let (attempts, waited) = (way.course.attempts(), way.course.waited());
+                trace::succeeded(self.call.service(), attempts);
+                Step::End(Ok(Report { value, attempts, waited, history: way.course.take_history() }))
+            }
+            Err(error) => {
+                let outcome = said.take().unwrap_or_else(|| self.outcome_of(&error));
+                let failure = permit.conclude(outcome);
+                self.after_failure(error, failure, since, way)
+            }
+        }
+    }
+
+    /// The attempt failed, and has given its permit back.
+    fn after_failure(&mut self, error: E, failure: Failure, since: Nanos, mut way: Way) -> Step<T, E, Fut> {
+        let now = self.gate.now();
+        let next = way.course.failed(failure, now.since(since), self.gate.chance.draw(), now);
+        trace::failed(self.call.service(), way.course.attempts(), failure, next);
+        let why = match next {
+            Ok(delay) => {
+                self.last = Some(error);
+                let rest = Rest { since: now, until: now.after(delay) };
+                return Step::On(State::Resting(rest, Way { tick: Nanos::ZERO, ..way }));
+            }
+            Err(GiveUp::Final | GiveUp::NotRepeatable) => return Step::End(Err(ExecuteError::Failed(error))),
+            Err(GiveUp::RetriesSpent) => GaveUp::RetriesSpent,
+            Err(GiveUp::TimeSpent) => GaveUp::TimeSpent,
+            Err(GiveUp::TooFar { come_back }) => GaveUp::TooFar { come_back },
+            Err(GiveUp::BudgetSpent) => GaveUp::BudgetSpent,
+        };
+        Step::End(Err(exhausted(error, why, way)))
+    }
+
+    fn rest(&mut self, rest: Rest, mut way: Way, context: &mut Context<'_>) -> Step<T, E, Fut> {
+        loop {
+            let listened = !self.settings.listeners.is_empty();
+            let at = if listened { rest.until.min(way.tick) } else { rest.until };
+            if self.alarm.poll(at, &self.gate, context).is_pending() {
+                return Step::Wait(State::Resting(rest, way));
+            }
+            let now = self.gate.now();
+            if now >= rest.until {
+                way.course.rested(now.since(rest.since));
+                return self.enter(way, now);
+            }
+            let tightest = self.gate.tightest(&self.call);
+            self.tell(&mut way, |attempt| Progress {
+                attempt,
+                delay: Some(rest.until.since(rest.since)),
+                expected_wait: Some(rest.until.since(now)),
+                tokens_left: tightest.as_ref().map(|(_, left)| *left),
+                limit: tightest.map(|(limit, _)| limit),
+                position: None,
+            });
+        }
+    }
+
+    fn tell(&mut self, way: &mut Way, progress: impl FnOnce(u32) -> Progress) {
+        way.tick = self.gate.now().after(TICK);
+        self.settings.listeners.tell(&progress(way.course.attempts() + 1));
+    }
+
+    fn outcome_of(&mut self, error: &E) -> Outcome {
+        match &mut self.settings.classify {
+            Some(classify) => classify(error),
+            None => known::outcome_of(error).unwrap_or_else(Outcome::unknown),
+        }
+    }
+
+    /// The gate did not let an attempt go: the first one, or one more.
+    fn turned_down(&mut self, refused: Refused, way: Way) -> ExecuteError<E> {
+        trace::refused(self.call.service(), way.course.attempts() + 1, &refused);
+        match self.last.take() {
+            Some(last) => exhausted(last, GaveUp::Refused(Box::new(refused)), way),
+            None => ExecuteError::Refused(refused),
+        }
+    }
+}
+
+fn exhausted<E>(last: E, why: GaveUp, mut way: Way) -> ExecuteError<E> {
+    let (attempts, waited) = (way.course.attempts(), way.course.waited());
+    ExecuteError::Exhausted { attempts, waited, last, why, history: way.course.take_history() }
+}
+
+// The caller's future has a place of its own, and nothing else here is ever pinned.
+impl<T, E, F, Fut> Unpin for Execute<'_, T, E, F, Fut> {}
+
+impl<T, E, F, Fut> Future for Execute<'_, T, E, F, Fut>
+where
+    F: FnMut(Attempt) -> Fut,
+    Fut: Future<Output = Result<T, E>>,
+    E: 'static,
+{
+    type Output = Result<T, ExecuteError<E>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.drive(context).map_ok(|report| report.value)
+    }
+}
+
+impl<T, E, F, Fut> Reported<'_, T, E, F, Fut>
+where
+    F: FnMut(Attempt) -> Fut,
+    Fut: Future<Output = Result<T, E>>,
+    E: 'static,
+{
+    /// As [`Execute::block`].
+    ///
+    /// # Errors
+    /// As [`Gate::execute`](crate::Gate::execute).
+    pub fn block(mut self) -> Result<Report<T>, ExecuteError<E>> {
+        let call = &mut self.0;
+        call.alarm = Alarm::Thread(None);
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            if let Poll::Ready(result) = call.drive(&mut context) {
+                return result;
+            }
+            // Woken without cause it just looks again.
+            match call.alarm.take_due() {
+                Some(due) => std::thread::park_timeout(due.since(call.gate.now())),
+                None => std::thread::park(),
+            }
+        }
+    }
+}
+
+impl<T, E, F, Fut> Future for Reported<'_, T, E, F, Fut>
+where
+    F: FnMut(Attempt) -> Fut,
+    Fut: Future<Output = Result<T, E>>,
+    E: 'static,
+{
+    type Output = Result<Report<T>, ExecuteError<E>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.drive(context)
+    }
+}
+
+impl<T, E, F, Fut> fmt::Debug for Execute<'_, T, E, F, Fut> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Execute").field("call", &self.call).finish_non_exhaustive()
+    }
+}
+
+impl<T, E, F, Fut> fmt::Debug for Reported<'_, T, E, F, Fut> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Reported").field(&self.0).finish()
+    }
+}

@@ -1,0 +1,76 @@
+//! How long a call waits between its attempts, and who pays for them.
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn b1_delays_grow_as_the_policy_says() {
+    let delays = async |growth| {
+        let policy = RetryPolicy::builder().growth(growth).jitter(Jitter::None).initial(100 * MS).max(SECOND);
+        let policy = policy.build().expect("valid");
+        let result =
+            plain().execute(Call::default(), |_| async { Err::<(), _>(too_fast()) }).retry(policy).await;
+        let Err(ExecuteError::Exhausted { history, .. }) = result else { panic!("never done") };
+        history.iter().filter_map(|tried| tried.delay).map(|delay| delay.as_millis()).collect::<Vec<_>>()
+    };
+    assert_eq!(delays(Growth::Exponential).await, [100, 200, 400, 800, 1000]);
+    assert_eq!(delays(Growth::Linear).await, [100, 200, 300, 400, 500]);
+    assert_eq!(delays(Growth::Constant).await, [100; 5]);
+    let mut last = 100;
+    for delay in delays(Growth::Decorrelated).await {
+        assert!((100..=1000.min(3 * last)).contains(&delay), "{delay} after {last}");
+        last = delay;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn b2_every_kind_of_jitter_stays_inside_the_cap_and_a_seed_gives_the_same_delays() {
+    let delays = async |jitter, seed| {
+        let builder = Gate::builder().simple(RateLimitConfig::default()).expect("valid");
+        let gate = builder.chance(Chance::seeded(seed)).build().expect("valid");
+        let policy =
+            RetryPolicy::builder().jitter(jitter).initial(SECOND).max(3 * SECOND).build().expect("valid");
+        let start = Instant::now();
+        let result =
+            gate.execute(Call::default(), |_| async { Err::<(), _>(too_fast()) }).retry(policy).await;
+        let Err(ExecuteError::Exhausted { history, waited, .. }) = result else { panic!("never done") };
+        let delays: Vec<Duration> = history.iter().filter_map(|tried| tried.delay).collect();
+        assert_eq!(waited, start.elapsed());
+        // Timers go by the millisecond.
+        assert!(waited >= delays.iter().sum() && waited <= delays.iter().sum::<Duration>() + 5 * MS);
+        delays
+    };
+    let jitters = [
+        Jitter::None,
+        Jitter::Factor(0.25),
+        Jitter::Additive(0.1),
+        Jitter::Symmetric(0.1),
+        Jitter::Range { low: 0.5, high: 1.5 },
+        Jitter::Full,
+    ];
+    for jitter in jitters {
+        let drawn = delays(jitter, 7).await;
+        assert!(drawn.iter().all(|delay| *delay <= 3 * SECOND), "{jitter:?}: {drawn:?}");
+        assert_eq!(drawn, delays(jitter, 7).await, "{jitter:?}");
+        assert_eq!(drawn == delays(jitter, 8).await, jitter == Jitter::None, "{jitter:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_of_what_failed_are_paid_from_the_services_budget_and_a_reload_keeps_it() {
+    let text =
+        "[services.api]\nretry = { initial = \"1ms\", max = \"1ms\", max_retries = 1000000, budget = 0.0 }\n";
+    let gate = gate(text);
+    let fail = async || {
+        let call =
+            gate.execute(Call::to("api"), |_| async { Err::<(), _>(Outcome::failed().because("broken")) });
+        exhausted(call.repeatable(true).await.expect_err("never done"))
+    };
+    let (attempts, .., why) = fail().await;
+    assert_eq!((attempts, why), (101, GaveUp::BudgetSpent), "ten a second, over ten seconds");
+    gate.reconfigure(&Config::parse(text).expect("valid")).expect("valid");
+    assert_eq!(fail().await.0, 1, "it is spent for every call");
+    let call = gate.execute(Call::to("api"), |attempt| async move {
+        if attempt.is_retry() { Ok(()) } else { Err(too_fast()) }
+    });
+    call.await.expect("a refusal is not paid for");
+}
