@@ -329,6 +329,18 @@ impl Call {
         self.shape.endpoint.as_deref()
     }
 
+    /// The model it asks for, if it says so.
+    #[must_use]
+    pub fn stated_model(&self) -> Option<&str> {
+        self.shape.model.as_deref()
+    }
+
+    /// The fingerprint of the API key it uses, if it says so.
+    #[must_use]
+    pub fn stated_key(&self) -> Option<&str> {
+        self.shape.key.as_deref()
+    }
+
     /// How long it may wait, if it says so.
     #[must_use]
     pub fn stated_timeout(&self) -> Option<Duration> {

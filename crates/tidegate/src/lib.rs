@@ -24,6 +24,8 @@ pub mod limiter;
 pub mod outcome;
 pub mod permit;
 pub mod refused;
+#[cfg(feature = "reqwest")]
+pub mod reqwest;
 mod retry_after;
 mod rules;
 mod seats;
