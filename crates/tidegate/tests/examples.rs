@@ -1,5 +1,7 @@
 //! Every example runs and loses nothing: they check that themselves.
 
+#![allow(clippy::duplicate_mod, reason = "each example is a program, with its own copy of what they share")]
+
 #[path = "../examples/agent_pool.rs"]
 mod agent_pool;
 #[path = "../examples/batch.rs"]

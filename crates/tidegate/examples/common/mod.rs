@@ -16,7 +16,8 @@ pub const PER_SECOND: u64 = 100;
 
 /// A gate that knows the upstream's limit.
 pub fn gate() -> Result<Gate, Box<dyn std::error::Error + Send + Sync>> {
-    let config = Config::parse(&format!("[services.api]\nrequests = \"{PER_SECOND}/s\"\n"))?;
+    let text = format!("[services.api]\nrequests = \"{PER_SECOND}/s\"\nretry = {{ initial = \"100ms\" }}\n");
+    let config = Config::parse(&text)?;
     Ok(Gate::builder().config(config).build()?)
 }
 
