@@ -12,7 +12,10 @@ mod time;
 
 use std::cell::Cell;
 use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -55,5 +58,13 @@ fn exhausted<E>(error: ExecuteError<E>) -> (u32, Duration, E, GaveUp) {
         }
         ExecuteError::Refused(refused) => panic!("refused: {refused}"),
         _ => panic!("passed through"),
+    }
+}
+
+/// One look at a future; what it came to, if it did.
+fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
     }
 }

@@ -41,3 +41,105 @@ async fn an_attempt_that_the_gate_does_not_let_go_again_is_exhausted_with_the_ga
     let GaveUp::Refused(refused) = why else { panic!("{why}") };
     assert_eq!((refused.reason(), refused.limit()), (&Reason::Timeout, Some("api/concurrency")));
 }
+
+/// A call that goes through everything there is: it waits for a slot, fails, waits, comes back, waits for its turn
+/// again and is done. Wherever it is dropped, nothing is left of it.
+#[tokio::test(start_paused = true)]
+async fn dropping_a_call_at_any_poll_leaks_nothing() {
+    let mut done = false;
+    let mut polls = 0;
+    while !done {
+        assert!(polls < 200, "it is done at some time");
+        let gate = gate(
+            "[services.api]\nconcurrency = 1\ntokens = { limit = \"60/min\", algorithm = \"token-bucket\", burst = 10 }\n\
+             retry = { initial = \"1s\", jitter = 0.0 }\n",
+        );
+        let held = gate.try_acquire(Call::to("api").tokens(6)).expect("free");
+        let op = |attempt: tidegate::Attempt| async move {
+            sleep(700 * MS).await;
+            attempt.report(if attempt.is_retry() { Outcome::done() } else { Outcome::failed() });
+            sleep(700 * MS).await;
+            if attempt.is_retry() { Ok(()) } else { Err("failed") }
+        };
+        let call = gate.execute(Call::to("api").tokens(3), op).repeatable(true);
+        let mut call = Box::pin(call.on_progress(|_| {}));
+        let mut held = Some(held);
+        for poll in 0..polls {
+            if poll_once(&mut call).is_some() {
+                done = true;
+                break;
+            }
+            tokio::time::advance(300 * MS).await;
+            if poll == 2 {
+                drop(held.take());
+            }
+        }
+        drop(call);
+        drop(held);
+        // The engine's own timer may still have to run.
+        tokio::task::yield_now().await;
+        assert_eq!(gate.waiting(), 0, "after {polls} polls");
+        assert_eq!(gate.limit("api/concurrency").expect("known").used, 0, "after {polls} polls");
+        let used = gate.limit("api/tokens/1m").expect("known").used;
+        assert!(used <= 10, "{used} after {polls} polls");
+        let _next = gate.try_acquire(Call::to("api").tokens(0)).expect("the slot is there for the next");
+        polls += 1;
+    }
+    assert!(polls > 10, "it waited at many places: {polls}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_any_attempt_gives_the_slot_back() {
+    for panics_at in 1..=3 {
+        for after_a_wait in [false, true] {
+            let gate = gate("[services.api]\nconcurrency = 1\n");
+            let call = gate.execute(Call::to("api"), move |attempt| {
+                assert!(after_a_wait || attempt.number() < panics_at, "the caller's own trouble");
+                async move {
+                    sleep(SECOND).await;
+                    assert!(attempt.number() < panics_at, "the caller's own trouble");
+                    Err::<(), _>(too_fast())
+                }
+            });
+            let panicked = tokio::spawn(call).await.expect_err("it panicked");
+            assert!(panicked.is_panic());
+            assert_eq!((gate.waiting(), gate.limit("api/concurrency").expect("known").used), (0, 0));
+            gate.try_acquire(Call::to("api")).expect("the slot is back").finish(Outcome::done());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_classifier_that_panics_gives_the_slot_back() {
+    let gate = gate("[services.api]\nconcurrency = 1\n");
+    let call = gate.execute(Call::to("api"), |_| async { Err::<(), _>("failed") });
+    let call = call.classify(|_| panic!("the classifier's own trouble"));
+    assert!(tokio::spawn(call).await.expect_err("it panicked").is_panic());
+    assert_eq!(gate.limit("api/concurrency").expect("known").used, 0);
+}
+
+/// The caller's future goes before its permit: whatever it does when it is dropped, it does in its slot.
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_dropped_ends_before_its_slot_is_free() {
+    struct Guard(Gate, Arc<AtomicU32>);
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            let used = self.0.limit("api/concurrency").expect("known").used;
+            self.1.fetch_add(u32::try_from(used).expect("small"), Ordering::Relaxed);
+        }
+    }
+    let gate = gate("[services.api]\nconcurrency = 1\n");
+    let used = Arc::new(AtomicU32::new(0));
+    let mut call = Box::pin(gate.execute(Call::to("api"), |_| {
+        let guard = Guard(gate.clone(), used.clone());
+        async move {
+            let _guard = guard;
+            sleep(SECOND).await;
+            Ok::<_, Failed>(())
+        }
+    }));
+    assert!(poll_once(&mut call).is_none());
+    drop(call);
+    assert_eq!(used.load(Ordering::Relaxed), 1, "the slot was still its own");
+    assert_eq!(gate.limit("api/concurrency").expect("known").used, 0);
+}

@@ -1,0 +1,339 @@
+//! What all clones of a gate, its permits and its waiting calls share: one engine, one lock, one timer.
+//!
+//! Every decision is made by the engine under one lock that is held for well under a microsecond; nothing is
+//! awaited and nobody is woken while it is held. A verdict is put into the waiting call's seat under the
+//! lock, and the call is woken after it is released. So a call that is dropped finds, under the same lock,
+//! either that it still waits (and is taken out) or that its verdict is in its seat (and a permit in it is
+//! given back): there is no third case.
+
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, SystemTime};
+
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use tidegate_core::engine::{Arrived, ChangeError, LimitStatus, Place, ServiceCounts};
+use tidegate_core::reply::UnixMillis;
+use tidegate_core::retry::Failure;
+use tidegate_core::{Admission, Call, Engine, Grant, Nanos, Refusal, Ticket, Verdict};
+
+use crate::acquire::{Entered, Turn, Waiting};
+use crate::chance::Chance;
+use crate::clock::ClockSource;
+use crate::config::Config;
+use crate::outcome::Outcome;
+use crate::permit::Permit;
+use crate::refused::Refused;
+use crate::rules::Rules;
+use crate::seats::Seats;
+use crate::simple::priced;
+use crate::timer::Timer;
+
+/// How long a call waits if neither it nor the config says.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// A clock that stepped back by more than this was reset; less is what two cores may differ by.
+const RESET: Duration = Duration::from_secs(1);
+
+/// What all clones of a gate, its permits and its waiting calls share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    inner: Mutex<Inner>,
+    /// What the config says about calls that failed. Whoever needs both locks takes this one first.
+    rules: RwLock<Arc<Rules>>,
+    clock: ClockSource,
+    pub chance: Chance,
+    /// Whether a call that states no tokens costs one.
+    pub simple: bool,
+    pub timer: Arc<Timer>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    engine: Engine,
+    seats: Seats,
+    /// What the timer was last told.
+    armed: Option<Nanos>,
+    /// What the clock lost when it was reset, in nanoseconds.
+    lost: u64,
+}
+
+impl Shared {
+    pub fn new(
+        config: Config,
+        clock: ClockSource,
+        chance: Chance,
+        simple: bool,
+    ) -> Result<Shared, ChangeError> {
+        let wall = clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let engine = Engine::new(&config, clock.now(), wall)?;
+        let inner = Mutex::new(Inner { engine, seats: Seats::default(), armed: None, lost: 0 });
+        let rules = RwLock::new(Arc::new(Rules::new(config, &Rules::default())));
+        Ok(Shared { inner, rules, clock, chance, simple, timer: Arc::default() })
+    }
+
+    pub fn reconfigure(&self, config: &Config) -> Result<(), ChangeError> {
+        // Held meanwhile, so that of two configs that come at once both sides keep the same one.
+        let mut rules = self.rules.write();
+        self.act(|engine, now| engine.reconfigure(config, now))?;
+        *rules = Arc::new(Rules::new(config.clone(), &rules));
+        Ok(())
+    }
+
+    #[inline]
+    pub fn try_acquire(self: &Arc<Shared>, call: &Call) -> Result<Permit, Refused> {
+        let now = self.clock.now();
+        let mut inner = self.inner.lock();
+        let now = inner.time(now);
+        match inner.engine.try_admit(call, now) {
+            Ok(grant) => {
+                self.hand_out(inner);
+                Ok(Permit::new(grant, Duration::ZERO, self.clone()))
+            }
+            Err(refusal) => {
+                self.hand_out(inner);
+                Err(self.refused(refusal))
+            }
+        }
+    }
+
+    /// The call as this gate counts it.
+    pub fn priced(&self, call: Call) -> Call {
+        if self.simple { priced(&call).unwrap_or(call) } else { call }
+    }
+
+    /// A call comes that may be made more than once: its rank in the queue, and how long it may wait in all.
+    pub fn arrive(&self, call: &Call) -> (Arrived, Duration) {
+        self.act(|engine, now| (engine.arrived(now), timeout_of(call, engine)))
+    }
+
+    pub fn enqueue(&self, call: &Call, turn: Option<Turn>, waker: &Waker) -> Result<Entered, Refusal> {
+        let now = self.clock.now();
+        let mut inner = self.inner.lock();
+        let now = inner.time(now);
+        let admission = match turn {
+            Some(Turn { arrived, timeout }) => inner.engine.enqueue_again(call, arrived, timeout, now),
+            None => {
+                let timeout = timeout_of(call, &inner.engine);
+                inner.engine.enqueue(call, timeout, now)
+            }
+        };
+        // Before the call gets its seat: those who went meanwhile may have had its place in the queue.
+        let wakers = self.deliver(&mut inner);
+        let entered = admission.map(|admission| match admission {
+            Admission::Granted(grant) => Entered::Granted(grant),
+            Admission::Waiting(ticket) => {
+                let seat = inner.seats.take(ticket, waker.clone());
+                Entered::Waiting(Waiting { ticket, seat, since: now })
+            }
+        });
+        drop(inner);
+        wake(wakers);
+        entered
+    }
+
+    /// The verdict on a waiting call, if there is one; else `waker` will be woken.
+    pub fn look(&self, seat: u32, waker: &Waker) -> Option<Verdict> {
+        let looked = self.inner.lock().seats.look(seat, waker);
+        looked.ok()
+    }
+
+    /// A waiting call goes away. If it was granted meanwhile, it never left.
+    pub fn leave(&self, waiting: Waiting) {
+        let now = self.clock.now();
+        let mut inner = self.inner.lock();
+        let now = inner.time(now);
+        let unused = match inner.seats.leave(waiting.seat) {
+            Ok(Verdict::Granted(grant)) => {
+                inner.engine.cancel(grant, now);
+                None
+            }
+            Ok(Verdict::Refused(_)) => None,
+            Err(waker) => {
+                inner.engine.withdraw(waiting.ticket, now);
+                waker
+            }
+        };
+        let wakers = self.deliver(&mut inner);
+        drop(inner);
+        drop(unused);
+        wake(wakers);
+    }
+
+    /// A call ended, and nothing is known about it.
+    #[inline]
+    pub fn release(&self, grant: Grant) {
+        let mut inner = self.inner.lock();
+        // Where nobody is concerned the time does not matter: the last one will do.
+        if inner.engine.ends_unnoticed(&grant) {
+            inner.engine.finish(grant, None, Nanos::ZERO);
+        } else {
+            self.release_and_look(inner, grant);
+        }
+    }
+
+    #[inline(never)]
+    fn release_and_look(&self, mut inner: MutexGuard<'_, Inner>, grant: Grant) {
+        let now = inner.time(self.clock.now());
+        inner.engine.finish(grant, None, now);
+        self.hand_out(inner);
+    }
+
+    /// A call ended so. What that means for trying again comes back.
+    pub fn conclude(&self, grant: Grant, outcome: Outcome) -> Failure {
+        let (ended, failure) = match outcome.into_known() {
+            Ok(known) => known,
+            Err(unread) => {
+                let service = self.inner.lock().engine.service_of(&grant).map(str::to_owned);
+                let rules = self.rules();
+                unread.read(&rules.reader(service.as_deref().unwrap_or_default()), self.unix())
+            }
+        };
+        self.act(|engine, now| engine.end_call(grant, &ended, now));
+        failure
+    }
+
+    pub fn cancel(&self, grant: Grant) {
+        self.act(|engine, now| engine.cancel(grant, now));
+    }
+
+    /// Does what is due.
+    pub fn advance(&self) {
+        self.act(|engine, now| engine.advance(now));
+    }
+
+    pub fn place(&self, ticket: Ticket) -> Option<Place> {
+        self.act(|engine, now| engine.place(ticket, now))
+    }
+
+    pub fn counts(&self, service: &str) -> Option<ServiceCounts> {
+        self.inner.lock().engine.counts(service)
+    }
+
+    pub fn limit(&self, name: &str) -> Option<LimitStatus> {
+        self.act(|engine, now| engine.limit(name, now))
+    }
+
+    /// Of the rates that bound a call the one of which the smallest share is left, and how much that is.
+    pub fn tightest(&self, call: &Call) -> Option<(Arc<str>, u64)> {
+        self.act(|engine, now| {
+            let passages = engine.passages(call, now).ok()?;
+            let mut stands = Vec::with_capacity(passages.len());
+            engine.stands(call, now, &mut stands);
+            let rates = passages.iter().zip(&stands).filter(|(passage, _)| !passage.terms.is_in_flight());
+            let left = rates.map(|(passage, stand)| {
+                let most = passage.terms.most();
+                (passage, most.saturating_sub(stand.used), most)
+            });
+            let share = |left: u64, most: u64| left as f64 / most as f64;
+            let tightest = left.min_by(|one, other| share(one.1, one.2).total_cmp(&share(other.1, other.2)));
+            tightest.map(|(passage, left, _)| (passage.limit.clone(), left))
+        })
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.inner.lock().engine.waiting()
+    }
+
+    /// What the config says about calls that failed.
+    pub fn rules(&self) -> Arc<Rules> {
+        self.rules.read().clone()
+    }
+
+    /// The wall clock, for what replies say about time.
+    fn unix(&self) -> UnixMillis {
+        let since_epoch = self.clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        UnixMillis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    /// The time as the engine sees it.
+    pub fn now(&self) -> Nanos {
+        let now = self.clock.now();
+        self.inner.lock().time(now)
+    }
+
+    /// That time as one that tokio's timers take.
+    pub fn instant(&self, at: Nanos) -> tokio::time::Instant {
+        let lost = self.inner.lock().lost;
+        self.clock.tokio_instant(Nanos(at.0.saturating_sub(lost)))
+    }
+
+    pub fn refused(&self, refusal: Refusal) -> Refused {
+        let reset = refusal.reset.map(|reset| self.clock.wall() + reset.since(self.now()));
+        Refused::new(refusal, reset)
+    }
+
+    /// Has every waiting call look again.
+    pub fn wake_waiters(&self) {
+        let wakers = self.inner.lock().seats.wakers();
+        wake(wakers);
+    }
+
+    /// Does something with the engine at the present time, and hands out what came of it.
+    pub fn act<T>(&self, what: impl FnOnce(&mut Engine, Nanos) -> T) -> T {
+        let now = self.clock.now();
+        let mut inner = self.inner.lock();
+        let now = inner.time(now);
+        let result = what(&mut inner.engine, now);
+        self.hand_out(inner);
+        result
+    }
+
+    /// Hands out what came of something that was done.
+    #[inline]
+    fn hand_out(&self, inner: MutexGuard<'_, Inner>) {
+        if inner.engine.waiting() > 0 || inner.engine.has_verdicts() {
+            self.hand_out_verdicts(inner);
+        }
+    }
+
+    #[inline(never)]
+    fn hand_out_verdicts(&self, mut inner: MutexGuard<'_, Inner>) {
+        let wakers = self.deliver(&mut inner);
+        drop(inner);
+        wake(wakers);
+    }
+
+    /// Puts verdicts where their calls find them, and sets the timer. Whom to wake is for the caller, once the
+    /// lock is free.
+    fn deliver(&self, inner: &mut Inner) -> Vec<Waker> {
+        let Inner { engine, seats, armed, .. } = inner;
+        let decided = engine.verdicts().filter_map(|(ticket, verdict)| seats.decide(ticket, verdict));
+        let wakers = decided.collect();
+        let wake = engine.next_wake();
+        if *armed != wake {
+            *armed = wake;
+            self.timer.set(wake);
+        }
+        wakers
+    }
+}
+
+impl Inner {
+    /// A clock that was reset (some machines do that when they sleep) goes on from where the engine is.
+    #[inline]
+    fn time(&mut self, now: Nanos) -> Nanos {
+        let now = Nanos(now.0.saturating_add(self.lost));
+        let latest = self.engine.now();
+        if now < latest && latest.since(now) > RESET {
+            self.lost += latest.0 - now.0;
+            return latest;
+        }
+        now
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.timer.close();
+    }
+}
+
+/// How long a call may wait: as it says itself, else as the config says.
+fn timeout_of(call: &Call, engine: &Engine) -> Duration {
+    call.stated_timeout().or_else(|| engine.timeout_of(call.service())).unwrap_or(TIMEOUT)
+}
+
+fn wake(wakers: Vec<Waker>) {
+    for waker in wakers {
+        waker.wake();
+    }
+}
