@@ -9,6 +9,9 @@
 //!
 //! [`TokenBucket`] and [`SlidingWindow`] are single limits that need no gate, behind the object-safe
 //! [`RateLimiter`] trait.
+//!
+//! Features, none of them on by default: `tower`, a layer that puts a gate in front of any service, and `reqwest`,
+//! a middleware that does the same for a client and sends again what was refused.
 
 #![warn(missing_docs)]
 

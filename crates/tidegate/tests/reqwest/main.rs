@@ -2,6 +2,7 @@
 
 mod bodies;
 mod every_poll;
+mod real;
 mod retries;
 mod upstream;
 
