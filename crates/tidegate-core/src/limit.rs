@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
-use crate::algorithm::{Boundary, Bucket, FixedWindow, InFlight, Meter, SlidingWindow};
+use crate::algorithm::{Boundary, Bucket, Circuit, FixedWindow, Hold, InFlight, Meter, SlidingWindow};
 use crate::allotment::Allotment;
+use crate::breaker::BreakerPolicy;
 use crate::config::{RateLimit, Reserve};
 use crate::dimension::Dimension;
 use crate::engine::contention::Contention;
@@ -37,7 +38,12 @@ pub(crate) enum Counts {
         calendar: Option<String>,
     },
     Concurrency(u64),
+    /// What may be in flight while calls go throttled.
+    Throttled(u64),
     ByteBudget(u64),
+    /// A backoff window.
+    Window,
+    Breaker(BreakerPolicy),
 }
 
 impl Definition {
@@ -76,7 +82,7 @@ impl Definition {
         match &self.counts {
             Counts::Rate { dimension, .. } => Some(dimension.clone()),
             Counts::ByteBudget(_) => Some(Dimension::Bytes),
-            Counts::Concurrency(_) => None,
+            Counts::Concurrency(_) | Counts::Throttled(_) | Counts::Window | Counts::Breaker(_) => None,
         }
     }
 
@@ -85,13 +91,18 @@ impl Definition {
         match &self.counts {
             Counts::Rate { dimension, rate, .. } => format!("{dimension}/{}", WindowName(rate.window())),
             Counts::Concurrency(_) => "concurrency".into(),
+            Counts::Throttled(_) => "throttled_concurrency".into(),
             Counts::ByteBudget(_) => "byte_budget".into(),
+            Counts::Window => "backoff".into(),
+            Counts::Breaker(_) => "breaker".into(),
         }
     }
 
     pub fn meter(&self, now: Nanos, unix_offset: i128) -> Meter {
         match &self.counts {
-            Counts::Concurrency(bound) => Meter::InFlight(InFlight::slots(*bound)),
+            Counts::Concurrency(bound) | Counts::Throttled(bound) => Meter::InFlight(InFlight::slots(*bound)),
+            Counts::Window => Meter::Hold(Hold::default()),
+            Counts::Breaker(policy) => Meter::Circuit(Circuit::new(policy.clone())),
             Counts::ByteBudget(bound) => Meter::InFlight(InFlight::budget(*bound)),
             Counts::Rate { rate, algorithm: Algorithm::TokenBucket, burst, .. } => {
                 Meter::Bucket(Bucket::full(*rate, burst.unwrap_or(rate.units()), now))
@@ -119,9 +130,11 @@ impl Definition {
     /// Brings a meter made by an older definition of the same limit to this one. Consumption stays.
     pub fn change(&self, meter: &mut Meter, now: Nanos, unix_offset: i128, old: &Definition) {
         match (&self.counts, meter) {
-            (Counts::Concurrency(bound) | Counts::ByteBudget(bound), Meter::InFlight(held)) => {
-                held.change(*bound);
-            }
+            (
+                Counts::Concurrency(bound) | Counts::Throttled(bound) | Counts::ByteBudget(bound),
+                Meter::InFlight(held),
+            ) => held.change(*bound),
+            (Counts::Breaker(policy), Meter::Circuit(held)) => held.breaker_mut().change(policy.clone()),
             (Counts::Rate { rate, algorithm: Algorithm::TokenBucket, burst, .. }, Meter::Bucket(bucket)) => {
                 bucket.change(*rate, burst.unwrap_or(rate.units()), now);
             }
@@ -165,7 +178,8 @@ impl Definition {
                 burst.unwrap_or(rate.units())
             }
             Counts::Rate { rate, .. } => rate.units(),
-            Counts::Concurrency(bound) | Counts::ByteBudget(bound) => *bound,
+            Counts::Concurrency(bound) | Counts::Throttled(bound) | Counts::ByteBudget(bound) => *bound,
+            Counts::Window | Counts::Breaker(_) => 1,
         }
     }
 }

@@ -23,6 +23,8 @@ pub enum Reason {
         /// What fits at most.
         capacity: u64,
     },
+    /// The upstream is not well: the breaker is open, and the wait is the time to the next probe.
+    CircuitOpen,
     /// No such service in the config.
     UnknownService(Arc<str>),
     /// The call states a unit that no limit declares.
@@ -42,6 +44,7 @@ impl Reason {
             Reason::Hopeless => "hopeless",
             Reason::QueueFull => "queue_full",
             Reason::TooLarge { .. } => "too_large",
+            Reason::CircuitOpen => "circuit_open",
             Reason::UnknownService(_) => "unknown_service",
             Reason::UnknownDimension(_) => "unknown_dimension",
             Reason::InvalidCost => "invalid_cost",
@@ -78,6 +81,13 @@ impl fmt::Display for Refusal {
             Reason::QueueFull => write!(f, "too many calls wait for `{limit}`, all of higher rank")?,
             Reason::TooLarge { cost, capacity } => {
                 write!(f, "a cost of {cost} can never fit `{limit}`, which allows {capacity} at most")?;
+            }
+            Reason::CircuitOpen => {
+                write!(f, "`{limit}` is open: the upstream keeps failing")?;
+                return match self.wait {
+                    Some(wait) => write!(f, "; the next probe goes in {wait:.1?}"),
+                    None => f.write_str("; a probe is out"),
+                };
             }
             Reason::UnknownService(name) => write!(f, "no service named `{name}` in the config")?,
             Reason::UnknownDimension(name) => {

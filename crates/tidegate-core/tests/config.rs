@@ -6,8 +6,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tidegate_core::config::units::WrittenRate;
 use tidegate_core::config::{
-    AlertsConfig, BreakerConfig, Config, Headers, JitterKind, Limits, LoopTypeConfig, Mode, Origin,
-    QueueConfig, RateLimit, Reserve, RetryConfig, ServiceConfig, SettleRule, StateConfig,
+    AlertsConfig, BreakerConfig, BreakerScope, Config, Headers, JitterKind, Limits, LoopTypeConfig, Mode,
+    Origin, QueueConfig, Queued, RateLimit, Reserve, RetryConfig, ServiceConfig, SettleRule, StateConfig,
 };
 use tidegate_core::dimension::Dimension;
 use tidegate_core::presets;
@@ -105,6 +105,21 @@ fn service(keys: &str) -> ServiceConfig {
 }
 
 #[test]
+fn what_follows_a_429_or_a_failure_is_read_from_the_file() {
+    let service = service(
+        "backoff = { window = \"3s\", byte_penalty_multiplier = 7 }\nfailures_count = true\n\
+         breaker = { per = \"endpoint\", queued = \"fail\" }\n",
+    );
+    assert_eq!(
+        (service.backoff.window, service.backoff.byte_penalty_multiplier),
+        (Duration::from_secs(3), 7)
+    );
+    assert!(service.backoff.waits && service.failures_count);
+    let breaker = service.breaker.unwrap();
+    assert_eq!((breaker.per, breaker.queued), (BreakerScope::Endpoint, Queued::Fail));
+}
+
+#[test]
 fn the_example_gives_exactly_this_model() {
     let mut expected = Config::default();
     expected.listen = "127.0.0.1:8429".into();
@@ -116,6 +131,7 @@ fn the_example_gives_exactly_this_model() {
     openai.preset = Some("openai".into());
     openai.upstream = Some("https://api.openai.com".into());
     openai.settle = SettleRule::Keep;
+    openai.failures_count = true;
     let bucket = RateLimit {
         algorithm: Some(Algorithm::TokenBucket),
         burst: Some(200_000),

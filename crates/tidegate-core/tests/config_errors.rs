@@ -503,6 +503,12 @@ fn the_rules_of_a_service_are_kept_in_range() {
             ),
             ("breaker.probes = ▲0", "without a probe it never closes", "use at least 1"),
             (
+                "backoff.byte_penalty_multiplier = ▲0",
+                "a multiplier of 0 would make bytes free when they should be dear",
+                "use at least 1",
+            ),
+            ("backoff.byte_penalty_multiplier = ▲65536", "65536 is too large: at most 65535", ""),
+            (
                 "breaker.count_rate_limits = ▲1",
                 "`count_rate_limits` must be a boolean, not an integer",
                 "write true or false",

@@ -5,7 +5,8 @@
 //! rank order, and nobody waits for the impossible.
 //!
 //! A [`BackoffWindow`] is what to share when an upstream said 429: all who know its key wait until it has
-//! passed.
+//! passed. A [`Dispatch`] bounds the calls and bytes in flight, and tightens those bounds while such a window is
+//! open and for a time after it.
 //!
 //! [`TokenBucket`] and [`SlidingWindow`] are single limits that need no gate, behind the object-safe
 //! [`RateLimiter`] trait.
@@ -21,6 +22,7 @@ pub mod bucket;
 pub mod chance;
 pub mod clock;
 pub mod config;
+pub mod dispatch;
 pub mod execute;
 pub mod gate;
 pub mod limiter;
@@ -45,6 +47,7 @@ pub use bucket::TokenBucket;
 pub use chance::Chance;
 pub use clock::{Clock, ClockSource, ManualClock, SystemClock};
 pub use config::{Config, ConfigError};
+pub use dispatch::{Dispatch, DispatchBuilder, DispatchError, DispatchSnapshot};
 pub use execute::{Attempt, Execute, ExecuteError, Failed, GaveUp, Progress, Report};
 pub use gate::{Gate, GateBuilder};
 pub use limiter::{InvalidLimit, RateLimitError, RateLimiter};

@@ -2,7 +2,8 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use tidegate::{BackoffWindow, Registry};
@@ -390,4 +391,37 @@ fn a_runtime_that_is_kept_and_not_run_holds_nobody_back() {
     });
     let done = busy.block_on(async { tokio::time::timeout(5_000 * MS, other.wait()).await });
     assert!(done.is_ok(), "it waited for one that nobody runs");
+}
+
+/// Asks the window something when the last waker is gone, as a task might that goes with it.
+struct AsksWhenDropped(BackoffWindow);
+
+impl Wake for AsksWhenDropped {
+    fn wake(self: Arc<Self>) {}
+}
+
+impl Drop for AsksWhenDropped {
+    fn drop(&mut self) {
+        self.0.clear();
+    }
+}
+
+#[test]
+fn a_waker_may_use_the_window_while_it_is_dropped() {
+    let (done, finished) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let _inside = runtime.enter();
+        let window = window();
+        let waker = || Waker::from(Arc::new(AsksWhenDropped(window.clone())));
+        window.set(HOUR);
+        let mut wait = Box::pin(window.wait());
+        for _ in 0..2 {
+            assert!(wait.as_mut().poll(&mut Context::from_waker(&waker())).is_pending());
+            window.set(HOUR);
+        }
+        drop(wait);
+        done.send(()).unwrap();
+    });
+    finished.recv_timeout(60_000 * MS).expect("it waits for itself");
 }

@@ -30,6 +30,12 @@ impl InFlight {
         InFlight { bound, held: 0, budget: true }
     }
 
+    /// Whether it bounds weight rather than calls.
+    #[must_use]
+    pub fn is_budget(&self) -> bool {
+        self.budget
+    }
+
     /// What one call may take at most.
     #[must_use]
     pub fn capacity(&self) -> u64 {

@@ -12,13 +12,17 @@
 //! * `take`, `refund`, `charge`: spend, give back to where it came from, and add debt.
 
 mod bucket;
+mod circuit;
 mod fixed;
+mod hold;
 mod in_flight;
 mod sliding;
 mod slots;
 
 pub use bucket::Bucket;
+pub use circuit::Circuit;
 pub use fixed::{Boundary, FixedWindow};
+pub use hold::Hold;
 pub use in_flight::InFlight;
 pub use sliding::SlidingWindow;
 
@@ -40,6 +44,10 @@ pub enum Meter {
     Fixed(FixedWindow),
     /// Calls or bytes in flight.
     InFlight(InFlight),
+    /// Shut until a time.
+    Hold(Hold),
+    /// Shut while the upstream is not well.
+    Circuit(Circuit),
 }
 
 /// Calls the same function of whichever algorithm it is.
@@ -50,6 +58,8 @@ macro_rules! each {
             Meter::Sliding($meter) => $body,
             Meter::Fixed($meter) => $body,
             Meter::InFlight($meter) => $body,
+            Meter::Hold($meter) => $body,
+            Meter::Circuit($meter) => $body,
         }
     };
 }
@@ -91,13 +101,17 @@ impl Meter {
             Meter::Bucket(m) => m.try_take_quickly(cost, now),
             Meter::Sliding(m) => m.try_take_quickly(cost, now),
             Meter::InFlight(m) => m.try_take_quickly(cost),
-            Meter::Fixed(_) => false,
+            Meter::Fixed(_) | Meter::Hold(_) | Meter::Circuit(_) => false,
         }
     }
 
     /// Undoes [`Meter::try_take`] at the same moment.
     pub fn put_back(&mut self, cost: u64, now: Nanos) {
-        self.refund(cost, now, now);
+        match self {
+            Meter::Hold(m) => m.put_back(now),
+            Meter::Circuit(m) => m.breaker_mut().put_back(),
+            other => other.refund(cost, now, now),
+        }
     }
 
     /// When `cost` could go if nobody else took anything; a past time means that it fits already.
@@ -124,6 +138,18 @@ impl Meter {
             Meter::Sliding(m) => m.take(cost, stamp, now),
             Meter::Fixed(m) => m.take(cost, now),
             Meter::InFlight(m) => m.take(cost),
+            Meter::Hold(m) => m.take(stamp, now),
+            Meter::Circuit(m) => m.breaker_mut().take(now),
+        }
+    }
+
+    /// What a cost is here if it counts so many times in flight: only a budget has a price.
+    #[inline]
+    #[must_use]
+    pub fn dearer(&self, cost: u64, times: u16) -> u64 {
+        match self {
+            Meter::InFlight(m) if times > 1 && m.is_budget() => cost.saturating_mul(times.into()),
+            _ => cost,
         }
     }
 
@@ -142,13 +168,14 @@ impl Meter {
             Meter::Sliding(m) => m.refund(units, taken, now),
             Meter::Fixed(m) => m.refund(units, taken, now),
             Meter::InFlight(m) => m.release(units),
+            Meter::Hold(_) | Meter::Circuit(_) => {}
         }
     }
 
     /// Adds `units` of debt now, whether they fit or not.
     pub fn charge(&mut self, units: u64, now: Nanos) {
         match self {
-            Meter::InFlight(_) => {}
+            Meter::InFlight(_) | Meter::Hold(_) | Meter::Circuit(_) => {}
             other => other.take(units, now, now),
         }
     }
@@ -170,13 +197,20 @@ impl Meter {
             Meter::Bucket(m) => m.flows_by(units, withheld, now),
             Meter::Sliding(m) => m.flows_by(units, withheld, now),
             Meter::Fixed(m) => m.flows_by(units, withheld, now),
-            Meter::InFlight(_) => now,
+            Meter::Hold(m) => m.opens().max(now),
+            Meter::InFlight(_) | Meter::Circuit(_) => now,
         }
     }
 
     /// Whether this counts slots, which come back at no known time.
     #[must_use]
     pub fn is_in_flight(&self) -> bool {
-        matches!(self, Meter::InFlight(_))
+        matches!(self, Meter::InFlight(_) | Meter::Circuit(_))
+    }
+
+    /// Whether this counts units at all; a window and a breaker are open or shut.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        !matches!(self, Meter::Hold(_) | Meter::Circuit(_))
     }
 }

@@ -143,19 +143,58 @@ impl Breaker {
 
     /// Whether a call may be made now.
     pub fn ask(&mut self, now: Nanos) -> Answer {
-        match &mut self.state {
-            State::Closed(_) => Answer::Go(Pass { epoch: self.epoch }),
-            State::Open { until } if now < *until => Answer::Refuse { until: Some(*until) },
-            State::Open { .. } => {
-                self.turn_to(State::HalfOpen(HalfOpen::default()));
-                self.ask(now)
-            }
-            State::HalfOpen(probes) if probes.free(&self.policy) > 0 => {
-                probes.out += 1;
-                Answer::Probe(Pass { epoch: self.epoch })
-            }
-            State::HalfOpen(_) => Answer::Refuse { until: None },
+        match self.status(now) {
+            Status::Open { until } => return Answer::Refuse { until: Some(until) },
+            Status::HalfOpen { probes: 0 } => return Answer::Refuse { until: None },
+            Status::Closed | Status::HalfOpen { .. } => {}
         }
+        self.take(now);
+        match self.state {
+            State::HalfOpen(_) => Answer::Probe(self.pass()),
+            State::Closed(_) | State::Open { .. } => Answer::Go(self.pass()),
+        }
+    }
+
+    /// A call goes, whether it may or not.
+    pub(crate) fn take(&mut self, now: Nanos) {
+        if matches!(self.state, State::Open { until } if now >= until) {
+            self.turn_to(State::HalfOpen(HalfOpen::default()));
+        }
+        if let State::HalfOpen(probes) = &mut self.state {
+            probes.out = probes.out.saturating_add(1);
+        }
+    }
+
+    /// The call that was about to go at this moment did not.
+    pub(crate) fn put_back(&mut self) {
+        if let State::HalfOpen(probes) = &mut self.state {
+            probes.out = probes.out.saturating_sub(1);
+        }
+    }
+
+    /// The pass of a call that goes in the present state.
+    pub(crate) fn pass(&self) -> Pass {
+        Pass { epoch: self.epoch }
+    }
+
+    /// From when on a call may go; never, if that depends on probes that are out.
+    pub(crate) fn opens(&self) -> Nanos {
+        match &self.state {
+            State::Closed(_) => Nanos::ZERO,
+            State::Open { until } => *until,
+            State::HalfOpen(probes) if probes.free(&self.policy) > 0 => Nanos::ZERO,
+            State::HalfOpen(_) => Nanos::NEVER,
+        }
+    }
+
+    /// Puts other rules into force. What it knows of the upstream stays.
+    pub(crate) fn change(&mut self, policy: BreakerPolicy) {
+        if let State::Closed(closed) = &mut self.state
+            && policy.window != self.policy.window
+        {
+            closed.recent = Recent::over(policy.window);
+        }
+        self.policy = policy;
     }
 
     /// Hands a pass back: what became of the call, and how long it took.

@@ -35,11 +35,16 @@ impl BreakerPolicy {
         let limited =
             matches!(status, 420 | 429) || !matches!(reading.verdict, Verdict::Ok | Verdict::Overloaded);
         match status {
-            _ if limited && self.count_rate_limits => Outcome::Failure,
-            _ if limited => Outcome::Ignored,
+            _ if limited => self.outcome_of_refusal(),
             500.. => Outcome::Failure,
             _ if reading.verdict == Verdict::Overloaded => Outcome::Failure,
             _ => Outcome::Success,
         }
+    }
+
+    /// What a call says that was turned away by a limit: nothing, unless the policy counts it as failed.
+    #[must_use]
+    pub fn outcome_of_refusal(&self) -> Outcome {
+        if self.count_rate_limits { Outcome::Failure } else { Outcome::Ignored }
     }
 }

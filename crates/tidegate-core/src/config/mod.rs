@@ -210,6 +210,10 @@ pub struct ServiceConfig {
     pub retry: RetryConfig,
     /// Circuit breaker; absent means none.
     pub breaker: Option<BreakerConfig>,
+    /// What a call that was turned away means for those after it.
+    pub backoff: BackoffConfig,
+    /// Whether a call that the upstream turned away or failed counts there all the same.
+    pub failures_count: bool,
     /// Queueing rules.
     pub queue: QueueConfig,
 }
@@ -274,6 +278,48 @@ pub struct BreakerConfig {
     pub probes: u32,
     /// Whether a call that was rate limited is a failed one.
     pub count_rate_limits: bool,
+    /// What has a breaker of its own.
+    pub per: BreakerScope,
+    /// What becomes of calls that wait when it opens.
+    pub queued: Queued,
+}
+
+/// What has a breaker of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BreakerScope {
+    /// The service.
+    #[default]
+    Service,
+    /// Every endpoint that the config names; all others share the service's.
+    Endpoint,
+}
+
+/// What becomes of calls that wait when a breaker opens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Queued {
+    /// They go on waiting.
+    #[default]
+    Wait,
+    /// They are refused.
+    Fail,
+}
+
+/// What a call that was turned away means for those after it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct BackoffConfig {
+    /// How long after the end of a backoff window calls still go throttled.
+    pub window: Duration,
+    /// How many times their bytes count meanwhile.
+    pub byte_penalty_multiplier: u16,
+    /// Whether calls wait for the end of a window; else they only go throttled from its beginning.
+    pub waits: bool,
+}
+
+impl Default for BackoffConfig {
+    fn default() -> Self {
+        BackoffConfig { window: Duration::from_secs(10), byte_penalty_multiplier: 20, waits: true }
+    }
 }
 
 impl Default for BreakerConfig {
@@ -289,6 +335,8 @@ impl Default for BreakerConfig {
             max_open: None,
             probes: 1,
             count_rate_limits: false,
+            per: BreakerScope::default(),
+            queued: Queued::default(),
         }
     }
 }

@@ -24,6 +24,9 @@ impl Engine {
     #[inline]
     pub fn try_admit(&mut self, call: &Call, now: Nanos) -> Result<Grant, Refusal> {
         let now = self.clock(now);
+        if self.windows_due <= now {
+            self.advance(now);
+        }
         let skeleton = self.route_for(call, now)?;
         let arrival = self.arrive(skeleton, call, now);
         match self.pass(&arrival, now) {
@@ -57,6 +60,9 @@ impl Engine {
                 let route = self.route_of(arrival.skeleton, arrival.loop_);
                 self.want_loans(&route, &arrival.units, now);
                 self.services[self.skeletons[arrival.skeleton as usize].service as usize].counts.refused += 1;
+                if limit == self.skeletons[arrival.skeleton as usize].breaker && limit != NIL {
+                    return Err(self.circuit_open(limit, now));
+                }
                 Err(self.no_room(Reason::Timeout, limit, until, &arrival, now))
             }
         }
@@ -94,6 +100,9 @@ impl Engine {
         now: Nanos,
     ) -> Result<Admission, Refusal> {
         let now = self.clock(now);
+        if self.windows_due <= now {
+            self.advance(now);
+        }
         let skeleton = self.route_for(call, now)?;
         let mut arrival = self.arrive(skeleton, call, now);
         if let Some(grant) = self.pass(&arrival, now) {
@@ -108,6 +117,11 @@ impl Engine {
         }
         self.advance(now);
         let deadline = now.after(timeout);
+        if arrived.is_none()
+            && let Some(refusal) = self.shut_out(&arrival, deadline, now)
+        {
+            return Err(refusal);
+        }
         let arrived = arrived.unwrap_or_else(|| self.arrived(now));
         let waiter = match self.lane_of(&arrival) {
             Some(lane) => {

@@ -7,9 +7,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::route::{LoopType, Service};
+use super::route::{Breakers, LoopType, Service};
 use super::{Engine, SLOT};
-use crate::config::{Config, Limits, Problem, RateLimit};
+use crate::breaker::BreakerPolicy;
+use crate::config::{BreakerScope, Config, Limits, Problem, RateLimit, Reserve, ServiceConfig};
 use crate::dimension::Dimension;
 use crate::limit::{Counts, Definition, Spec};
 use crate::rate::{Algorithm, MAX_UNITS};
@@ -107,8 +108,11 @@ impl Engine {
         let old = &self.specs[spec as usize].definition;
         let counts = match old.counts {
             Counts::Concurrency(_) => Counts::Concurrency(bound),
+            Counts::Throttled(_) => Counts::Throttled(bound),
             Counts::ByteBudget(_) => Counts::ByteBudget(bound),
-            Counts::Rate { .. } => return Err(ChangeError::UnknownLimit(name.into())),
+            Counts::Rate { .. } | Counts::Window | Counts::Breaker(_) => {
+                return Err(ChangeError::UnknownLimit(name.into()));
+            }
         };
         let definition = Definition::in_flight(counts, old.reserve());
         self.redefine(spec, definition, now);
@@ -119,13 +123,15 @@ impl Engine {
     /// The first config of a new engine.
     pub(super) fn configure(&mut self, config: &Config) -> Result<(), ChangeError> {
         check(config)?;
+        self.window_spec = self.specs.len() as u32;
+        self.specs.push(Spec::new("", Definition::in_flight(Counts::Window, Reserve::default())));
         self.apply(config, self.now);
         Ok(())
     }
 
     fn apply(&mut self, config: &Config, now: Nanos) {
         for spec in &mut self.specs {
-            spec.gone = true;
+            spec.gone = !matches!(spec.definition.counts, Counts::Window);
         }
         for service in &mut self.services {
             service.gone = true;
@@ -155,8 +161,10 @@ impl Engine {
                 (pattern(text), self.define(&level, limits, per_key, now))
             });
             let models = models.collect();
+            let breakers = self.define_breakers(name, service, now);
             let held = &mut self.services[index as usize];
             (held.specs, held.endpoints, held.models) = (specs, endpoints, models);
+            held.breakers = breakers;
             held.set_rules(service);
         }
         self.loop_types.clear();
@@ -168,6 +176,7 @@ impl Engine {
         }
         self.customs = customs(config);
         self.remove_gone();
+        self.keep_windows(now);
         self.shapes.clear();
         for index in 0..self.loops.len() as u32 {
             if self.loop_name(index).is_some() {
@@ -183,29 +192,48 @@ impl Engine {
 
     /// The definitions of one level, each either the one that had its name or a new one.
     fn define(&mut self, level: &str, limits: &Limits, per_key: bool, now: Nanos) -> Vec<u32> {
-        let mirrors = mirrors(level);
-        let mut specs = Vec::new();
-        for definition in definitions(limits, mirrors) {
-            let suffix = definition.suffix();
-            let known = self.specs.iter().position(|spec| *spec.level == *level && *spec.suffix == *suffix);
-            let index = match known {
-                Some(index) => {
-                    self.redefine(index as u32, definition, now);
-                    index
-                }
-                None => {
-                    self.specs.push(Spec::new(level, definition));
-                    self.specs.len() - 1
-                }
-            };
-            self.specs[index].gone = false;
-            self.specs[index].per_key = per_key;
-            if !per_key && level != LOOP {
-                self.instance(index as u32, None, now);
+        let definitions = definitions(limits, mirrors(level));
+        definitions.into_iter().map(|definition| self.define_one(level, definition, per_key, now)).collect()
+    }
+
+    fn define_one(&mut self, level: &str, definition: Definition, per_key: bool, now: Nanos) -> u32 {
+        let suffix = definition.suffix();
+        let known = self.specs.iter().position(|spec| *spec.level == *level && *spec.suffix == *suffix);
+        let index = match known {
+            Some(index) => {
+                self.redefine(index as u32, definition, now);
+                index
             }
-            specs.push(index as u32);
+            None => {
+                self.specs.push(Spec::new(level, definition));
+                self.specs.len() - 1
+            }
+        };
+        self.specs[index].gone = false;
+        self.specs[index].per_key = per_key;
+        if !per_key && level != LOOP {
+            self.instance(index as u32, None, now);
         }
-        specs
+        index as u32
+    }
+
+    /// The breakers of a service: one that all share, or one for each endpoint and one for the rest.
+    fn define_breakers(&mut self, name: &str, service: &ServiceConfig, now: Nanos) -> Breakers {
+        let Some(config) = &service.breaker else { return Breakers::default() };
+        // The config was checked: a policy that makes no sense does not come here.
+        let policy = BreakerPolicy::from_config(config).unwrap_or_default();
+        let mut define = |level: &str| {
+            let definition = Definition::in_flight(Counts::Breaker(policy.clone()), Reserve::default());
+            self.define_one(level, definition, false, now)
+        };
+        let endpoints = match config.per {
+            BreakerScope::Service => Vec::new(),
+            BreakerScope::Endpoint => {
+                let each = service.endpoints.keys();
+                each.map(|text| (text.as_str().into(), define(&format!("{name}/endpoint:{text}")))).collect()
+            }
+        };
+        Breakers { endpoints, others: Some(define(name)) }
     }
 
     /// Gives a definition to a limit that keeps its name, and to all its instances.
@@ -256,15 +284,16 @@ impl Engine {
 }
 
 /// Limits of an upstream are mirrored; the others are rules of our own.
-fn mirrors(level: &str) -> bool {
+pub(super) fn mirrors(level: &str) -> bool {
     !(level == "global" || level == LOOP || level.starts_with("loop_type:"))
 }
 
 fn definitions(limits: &Limits, mirrors: bool) -> Vec<Definition> {
     let rates = limits.rates.iter().map(|rate| Definition::rate(rate, limits.reserve, mirrors));
     let slots = limits.concurrency.map(Counts::Concurrency);
+    let throttled = limits.throttled_concurrency.map(Counts::Throttled);
     let bytes = limits.byte_budget.map(Counts::ByteBudget);
-    let in_flight = slots.into_iter().chain(bytes);
+    let in_flight = slots.into_iter().chain(throttled).chain(bytes);
     rates.chain(in_flight.map(|counts| Definition::in_flight(counts, limits.reserve))).collect()
 }
 

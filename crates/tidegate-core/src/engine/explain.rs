@@ -116,7 +116,7 @@ impl Engine {
             self.fit_units(&mut units, &route, class, call.estimated);
         }
         let mut passages: Vec<Passage> =
-            route.iter().map(|&(limit, slot)| self.passage(limit, units[slot as usize])).collect();
+            route.iter().filter_map(|&(limit, slot)| self.passage(limit, units[slot as usize])).collect();
         if loop_ == NIL
             && let Some(name) = &call.loop_id
         {
@@ -124,7 +124,7 @@ impl Engine {
             let slots = &self.skeletons[skeleton as usize].loop_slots;
             for (&spec, &slot) in self.loop_specs.iter().zip(slots) {
                 let name = format!("loop:{name}/{}", self.specs[spec as usize].suffix).into();
-                passages.push(self.passage_by(spec, name, units[slot as usize]));
+                passages.extend(self.passage_by(spec, name, units[slot as usize]));
             }
         }
         Ok(passages)
@@ -146,7 +146,9 @@ impl Engine {
         let loop_ = self.known_loop(call);
         for index in 0..self.skeletons[skeleton as usize].uses.len() {
             let (limit, _) = self.skeletons[skeleton as usize].uses[index];
-            into.push(self.stand(limit, now));
+            if self.is_passage(limit) {
+                into.push(self.stand(limit, now));
+            }
         }
         if call.loop_id.is_some() {
             let mut at = self.loops.get(loop_ as usize).map_or(NIL, |record| record.first);
@@ -180,7 +182,8 @@ impl Engine {
         let now = self.clock(now);
         let Ok(skeleton) = self.route_for(call, now) else { return };
         let route: Vec<Use> = self.route_of(skeleton, self.known_loop(call));
-        for (place, (limit, _)) in route.into_iter().enumerate() {
+        let passages = route.into_iter().filter(|(limit, _)| self.is_passage(*limit)).collect::<Vec<_>>();
+        for (place, (limit, _)) in passages.into_iter().enumerate() {
             let Some(lane) = self.first(limit, now) else { continue };
             let Some(index) = self.head(lane) else { continue };
             let ticket = Ticket { index, generation: self.waiters[index as usize].generation };
@@ -204,21 +207,30 @@ impl Engine {
         Stand { used, window }
     }
 
-    fn passage(&self, limit: u32, cost: u64) -> Passage {
+    /// Whether a limit is always on the way of its calls; windows and what holds throttled calls come and go.
+    fn is_passage(&self, limit: u32) -> bool {
+        let held = &self.limits[limit as usize];
+        let throttles = matches!(self.specs[held.spec as usize].definition.counts, Counts::Throttled(_));
+        held.meter.counts() && !throttles
+    }
+
+    fn passage(&self, limit: u32, cost: u64) -> Option<Passage> {
         self.passage_by(self.limits[limit as usize].spec, self.limit_name(limit), cost)
     }
 
-    fn passage_by(&self, spec: u32, limit: Arc<str>, cost: u64) -> Passage {
+    fn passage_by(&self, spec: u32, limit: Arc<str>, cost: u64) -> Option<Passage> {
         let spec = &self.specs[spec as usize];
         let terms = match spec.definition.counts {
             Counts::Concurrency(bound) => Terms::Concurrency(bound),
             Counts::ByteBudget(bound) => Terms::ByteBudget(bound),
+            Counts::Throttled(_) | Counts::Window | Counts::Breaker(_) => return None,
             Counts::Rate { rate, algorithm, burst, .. } => match algorithm {
                 Algorithm::TokenBucket => Terms::TokenBucket { rate, burst: burst.unwrap_or(rate.units()) },
                 Algorithm::SlidingWindow => Terms::SlidingWindow { rate, burst },
                 Algorithm::FixedWindow => Terms::FixedWindow { rate },
             },
         };
-        Passage { limit, terms, dimension: spec.definition.dimension(), cost, withheld: spec.withheld }
+        let withheld = spec.withheld;
+        Some(Passage { limit, terms, dimension: spec.definition.dimension(), cost, withheld })
     }
 }

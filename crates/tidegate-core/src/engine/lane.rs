@@ -125,7 +125,7 @@ impl Engine {
     /// A lane begins or ceases to wait. Limits on its route know who passes through them, wherever that one is
     /// bound: what is saved up for going by age lasts as long as anybody waits, and whom a reserve holds back
     /// depends on who does.
-    fn count_passing(&mut self, lane: u32, by: i32) {
+    pub(super) fn count_passing(&mut self, lane: u32, by: i32) {
         let Lane { class, ref route, .. } = self.lanes[lane as usize];
         let route = route.clone();
         for &(limit, _) in route.iter() {

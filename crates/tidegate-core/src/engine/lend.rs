@@ -97,7 +97,10 @@ impl Engine {
     }
 
     pub(super) fn limit_named(&self, name: &str) -> Option<u32> {
-        (0..self.limits.len() as u32)
-            .find(|limit| !self.free_limits.contains(limit) && *self.limit_name(*limit) == *name)
+        (0..self.limits.len() as u32).find(|limit| {
+            self.limits[*limit as usize].meter.counts()
+                && !self.free_limits.contains(limit)
+                && *self.limit_name(*limit) == *name
+        })
     }
 }

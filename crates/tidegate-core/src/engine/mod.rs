@@ -12,6 +12,7 @@
 mod admit;
 mod arrived;
 mod change;
+mod circuit;
 pub(crate) mod contention;
 mod deadlines;
 mod ended;
@@ -25,12 +26,14 @@ mod order;
 mod pass;
 mod predict;
 mod pump;
+mod reroute;
 mod reseat;
 mod roster;
 mod route;
 mod settle;
 mod status;
 mod watch;
+mod windows;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -42,11 +45,13 @@ use hashbrown::{HashMap, HashTable};
 
 pub use arrived::Arrived;
 pub use change::ChangeError;
+pub use circuit::{BreakerState, BreakerStatus};
 pub use ended::{Ended, Exhausted, Fate};
 pub use explain::{FirstInLine, Passage, Stand, Terms};
 pub use lend::LoanRequest;
 pub use predict::Place;
 pub use status::{LimitStatus, ServiceCounts};
+pub use windows::BackoffStatus;
 
 use self::contention::LaneKey;
 use self::deadlines::Deadlines;
@@ -54,13 +59,15 @@ use self::lane::{Lane, Run, Waiter};
 use self::loops::LoopRecord;
 use self::pump::Candidate;
 use self::route::{LoopType, Service, Skeleton, SkeletonKey};
+use self::windows::Window;
+use crate::breaker::Pass;
 use crate::call::Shape;
 use crate::config::Config;
 use crate::limit::{Limit, Spec};
 use crate::priority::Priority;
 use crate::refusal::Refusal;
 use crate::time::Nanos;
-use crate::tree::{Arena, Sorted};
+use crate::tree::{Arena, NIL, Sorted};
 
 /// Kinds of units on one route: at most seven dimensions, and the slot itself.
 pub(crate) const MAX_UNIT_KINDS: usize = 8;
@@ -89,6 +96,8 @@ pub(crate) struct InFlightCall {
     loop_: u32,
     epoch: u32,
     class: Priority,
+    /// How many times its bytes count in flight, if it went throttled; else zero.
+    penalty: u16,
     units: Units,
     at: Nanos,
 }
@@ -190,6 +199,16 @@ pub struct Engine {
     order: Arena<LaneKey, u64>,
     run_order: Arena<(u64, u32), Units>,
 
+    windows: Vec<Window>,
+    /// What all limits of windows are made from.
+    window_spec: u32,
+    /// When the throttled time of the first of them ends.
+    windows_due: Nanos,
+    /// The state of its breaker in which each call in flight went.
+    passes: Vec<Option<Pass>>,
+    /// Whether a new call waits for a breaker that is open.
+    patient: bool,
+
     timers: Sorted<(Nanos, u32)>,
     deadlines: Deadlines,
     /// Limits to look at, some of them more than once.
@@ -247,6 +266,11 @@ impl Engine {
             largest: 1,
             order: Arena::default(),
             run_order: Arena::default(),
+            windows: Vec::new(),
+            window_spec: 0,
+            windows_due: Nanos::NEVER,
+            passes: Vec::new(),
+            patient: false,
             timers: Sorted::default(),
             deadlines: Deadlines::default(),
             dirty: BinaryHeap::new(),
@@ -262,6 +286,9 @@ impl Engine {
     /// Brings the engine to `now`: lets calls go whose time has come, refuses those whose time is up.
     pub fn advance(&mut self, now: Nanos) {
         let now = self.clock(now);
+        if self.windows_due <= now {
+            self.end_tails(now);
+        }
         // A call that fits at its last moment goes; hence grants before refusals.
         if self.timers.first().is_some_and(|(wake, _)| wake <= now) || !self.dirty.is_empty() {
             self.pump(now);
@@ -280,10 +307,9 @@ impl Engine {
     pub fn next_wake(&self) -> Option<Nanos> {
         let timer = self.timers.first().map(|(wake, _)| wake);
         let deadline = self.deadlines.first().map(|(deadline, _)| deadline);
-        match (timer, deadline) {
-            (Some(timer), Some(deadline)) => Some(timer.min(deadline)),
-            (timer, deadline) => timer.or(deadline),
-        }
+        // Nobody who does not wait cares when a tail ends: whoever comes next sees to it.
+        let tail = (self.waiting > 0 && !self.windows_due.is_never()).then_some(self.windows_due);
+        [timer, deadline, tail].into_iter().flatten().min()
     }
 
     /// What became of waiting calls since this was last asked.
@@ -330,7 +356,8 @@ impl Engine {
     /// Remembers what a call in flight took.
     #[inline]
     fn record(&mut self, skeleton: u32, loop_: u32, class: Priority, units: &Units, at: Nanos) -> Grant {
-        let call = InFlightCall { skeleton, loop_, epoch: self.epoch, class, units: *units, at };
+        let Skeleton { penalty, breaker, .. } = self.skeletons[skeleton as usize];
+        let call = InFlightCall { skeleton, loop_, epoch: self.epoch, class, penalty, units: *units, at };
         let index = match self.free_in_flight.pop() {
             Some(index) => {
                 self.in_flight[index as usize] = call;
@@ -341,6 +368,9 @@ impl Engine {
                 (self.in_flight.len() - 1) as u32
             }
         };
+        if breaker != NIL {
+            self.note_pass(index, breaker);
+        }
         Grant { index, class, at }
     }
 }

@@ -49,6 +49,10 @@ impl Engine {
         let Arrival { skeleton, loop_, class, ref units } = *arrival;
         let Engine { skeletons, limits, specs, .. } = self;
         let held = &skeletons[skeleton as usize];
+        // Throttled calls count several times, which is for the longer way to see to.
+        if held.penalty > 0 {
+            return None;
+        }
         for (taken, &(limit, slot)) in held.uses.iter().enumerate() {
             if !take_if_open(&mut limits[limit as usize], specs, class, units[(slot & SLOT) as usize], now) {
                 self.put_back(arrival, taken, now);
@@ -95,7 +99,10 @@ impl Engine {
         }
         let route = self.route_of(arrival.skeleton, arrival.loop_);
         for &(limit, slot) in &route[..taken] {
-            self.limits[limit as usize].meter.put_back(arrival.units[slot as usize], now);
+            let (meter, cost) = (&mut self.limits[limit as usize].meter, arrival.units[slot as usize]);
+            if cost > 0 || meter.is_in_flight() {
+                meter.put_back(cost, now);
+            }
         }
     }
 

@@ -280,10 +280,14 @@ impl Engine {
         stamp: Nanos,
         now: Nanos,
     ) -> Grant {
+        let penalty = self.skeletons[skeleton as usize].penalty;
         for &(limit, slot) in route {
             let cost = units[slot as usize];
             let held = &mut self.limits[limit as usize];
-            held.meter.take(cost, stamp, now);
+            // A call that costs nothing here does not meet the window of this limit.
+            if cost > 0 || held.meter.counts() {
+                held.meter.take(held.meter.dearer(cost, penalty), stamp, now);
+            }
             if held.lent.is_some() {
                 self.spend_lent(limit, cost, now);
             }

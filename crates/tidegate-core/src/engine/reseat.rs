@@ -95,7 +95,7 @@ impl Engine {
         self.let_free_lanes_go(now);
     }
 
-    fn let_free_lanes_go(&mut self, now: Nanos) {
+    pub(super) fn let_free_lanes_go(&mut self, now: Nanos) {
         // By arrival: the lanes of a hash map come in another order every run.
         let mut free = BTreeSet::new();
         for lane in self.lane_index.values() {

@@ -12,10 +12,11 @@ use super::lane::Use;
 use super::layout::Layout;
 use super::roster::Roster;
 use super::{Engine, SLOT};
+use crate::algorithm::Meter;
 use crate::call::{Call, Cost, Shape};
-use crate::config::{Mode, SettleRule};
+use crate::config::{BackoffConfig, Mode, Queued, SettleRule};
 use crate::dimension::Dimension;
-use crate::limit::Limit;
+use crate::limit::{Counts, Limit};
 use crate::pattern::{Pattern, most_specific};
 use crate::priority::Priority;
 use crate::refusal::{Reason, Refusal};
@@ -41,10 +42,26 @@ pub(crate) struct Service {
     pub aging_share: i128,
     pub timeout: Option<std::time::Duration>,
     pub max_waiting: usize,
+    /// What has a breaker: endpoints by pattern, and all others.
+    pub breakers: Breakers,
+    /// Whether calls that wait are refused when a breaker opens.
+    pub fail_queued: bool,
+    pub backoff: BackoffConfig,
+    /// Whether a call that was turned away counts at the upstream all the same.
+    pub failures_count: bool,
+    /// Models that no pattern names and that have routes of their own.
+    pub other_models: Vec<Box<str>>,
     pub rosters: [Roster; 4],
     pub counts: super::status::ServiceCounts,
     /// No longer in the config.
     pub gone: bool,
+}
+
+/// The breakers of a service.
+#[derive(Debug, Default)]
+pub(crate) struct Breakers {
+    pub endpoints: Vec<(Box<str>, u32)>,
+    pub others: Option<u32>,
 }
 
 impl Service {
@@ -60,6 +77,9 @@ impl Service {
         self.aging_share = (config.queue.aging_share * 1e6) as i128;
         self.timeout = config.queue.timeout;
         self.max_waiting = config.queue.max_waiting;
+        self.fail_queued = config.breaker.as_ref().is_some_and(|breaker| breaker.queued == Queued::Fail);
+        self.backoff = config.backoff.clone();
+        self.failures_count = config.failures_count;
         self.gone = false;
     }
 }
@@ -76,23 +96,33 @@ pub(crate) struct LoopType {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SkeletonKey {
     service: u32,
-    endpoint: Option<Box<str>>,
-    model: Option<Box<str>>,
-    loop_type: Option<Box<str>>,
-    key: Option<Box<str>>,
+    pub endpoint: Option<Box<str>>,
+    pub model: Option<Box<str>>,
+    /// A model that no pattern names, if a window sets it apart.
+    pub other_model: Option<Box<str>>,
+    pub loop_type: Option<Box<str>>,
+    pub key: Option<Box<str>>,
 }
 
 /// The part of a route that all loops share.
 #[derive(Clone, Debug)]
 pub(crate) struct Skeleton {
-    key: SkeletonKey,
+    pub key: SkeletonKey,
     pub service: u32,
     pub uses: Vec<Use>,
     /// Which units each limit of a loop counts, in the order of the config.
     pub loop_slots: Vec<u8>,
     pub layout: Layout,
-    /// The limits that count what is in flight.
+    /// The limits that count what is in flight, those on throttled calls apart.
     pub slots: Vec<Use>,
+    /// The limits on throttled calls; part of `uses` while calls go throttled.
+    pub throttles: Vec<Use>,
+    /// Whether calls go throttled.
+    pub throttled: bool,
+    /// How many times bytes count in flight, if calls go throttled and that makes a difference; else zero.
+    pub penalty: u16,
+    /// The limit that is a breaker, if there is one.
+    pub breaker: u32,
     pub priority: Priority,
     /// 2³² divided by the weight.
     pub inverse: u64,
@@ -141,10 +171,13 @@ impl Engine {
             Some(patterns[found].0.text().into())
         };
         let loop_type = shape.loop_type.clone().filter(|name| self.loop_types.contains_key(name));
+        let model = pick(&held.models, &shape.model);
+        let other_model = shape.model.clone().filter(|name| held.other_models.contains(name));
         let key = SkeletonKey {
             service,
             endpoint: pick(&held.endpoints, &shape.endpoint),
-            model: pick(&held.models, &shape.model),
+            other_model: other_model.filter(|_| model.is_none()),
+            model,
             loop_type,
             key: shape.key.clone().filter(|_| held.per_key),
         };
@@ -182,6 +215,10 @@ impl Engine {
             loop_slots: Vec::new(),
             layout: Layout::default(),
             slots: Vec::new(),
+            throttles: Vec::new(),
+            throttled: false,
+            penalty: 0,
+            breaker: NIL,
             priority: Priority::Normal,
             inverse: 1 << 32,
             observe: false,
@@ -244,8 +281,7 @@ impl Engine {
             self.remove_limit(limit);
         }
         // Routes that calls and shapes remember may be gone.
-        self.shapes.clear();
-        self.tag = super::fresh_tag();
+        self.routes_changed();
         self.key_gc_at = (2 * self.skeleton_index.len()).max(MAX_KEY_SKELETONS);
     }
 
@@ -263,23 +299,48 @@ impl Engine {
         specs.extend(of(&service.models, &key.model));
         let loop_type = key.loop_type.as_ref().and_then(|name| self.loop_types.get(name)).cloned();
         specs.extend(loop_type.iter().flat_map(|loop_type| &loop_type.specs));
-        let (observe, keep) = (service.observe, service.keep);
+        let (observe, keep, penalty) =
+            (service.observe, service.keep, service.backoff.byte_penalty_multiplier.max(1));
+        let endpoints = &service.breakers.endpoints;
+        let own = endpoints.iter().find(|(pattern, _)| Some(pattern) == key.endpoint.as_ref());
+        specs.extend(own.map(|(_, spec)| *spec).or(service.breakers.others));
 
         let counted = specs.iter().chain(&self.loop_specs);
         let used: Vec<Dimension> =
             counted.filter_map(|spec| self.specs[*spec as usize].definition.dimension()).collect();
         self.skeletons[index as usize].layout.lay_out(&used);
         let mut uses = Vec::with_capacity(specs.len());
+        let mut throttles = Vec::new();
         for spec in specs {
             let limit = self.instance(spec, key.key.as_deref(), now);
-            uses.push((limit, self.slot_of(index, spec)));
+            let throttled = matches!(self.specs[spec as usize].definition.counts, Counts::Throttled(_));
+            let kind = if throttled { &mut throttles } else { &mut uses };
+            kind.push((limit, self.slot_of(index, spec)));
         }
         let loop_slots = self.loop_specs.iter().map(|spec| self.slot_of(index, *spec)).collect();
-        let in_flight = |(limit, _): &&Use| self.limits[*limit as usize].meter.is_in_flight();
-        let slots = uses.iter().filter(in_flight).copied().collect();
+        let meter = |limit: u32| &self.limits[limit as usize].meter;
+        let slots = uses.iter().filter(|(limit, _)| matches!(meter(*limit), Meter::InFlight(_)));
+        let slots = slots.copied().collect();
+        let breaker = uses.iter().find(|(limit, _)| matches!(meter(*limit), Meter::Circuit(_)));
+        let breaker = breaker.map_or(NIL, |(limit, _)| *limit);
+        // Windows on a limit look for it among these.
+        self.skeletons[index as usize].uses = uses;
+        let (windows, throttled) = self.windows_on(index, now);
+        let budget = |(limit, _): &Use| {
+            let spec = &self.specs[self.limits[*limit as usize].spec as usize];
+            matches!(spec.definition.counts, Counts::ByteBudget(_))
+        };
+        let dearer = !throttles.is_empty() || self.skeletons[index as usize].uses.iter().any(budget);
         let skeleton = &mut self.skeletons[index as usize];
-        skeleton.uses = uses;
+        skeleton.throttled = throttled;
+        skeleton.penalty = if throttled && dearer { penalty } else { 0 };
+        if throttled {
+            skeleton.uses.extend(&throttles);
+        }
+        skeleton.uses.extend(windows);
         skeleton.slots = slots;
+        skeleton.throttles = throttles;
+        skeleton.breaker = breaker;
         skeleton.loop_slots = loop_slots;
         skeleton.observe = observe;
         skeleton.keep = keep;

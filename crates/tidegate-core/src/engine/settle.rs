@@ -1,6 +1,9 @@
 //! The end of a call: slots come back, and the reservation becomes what it really cost.
 
-use super::ended::Ended;
+use std::time::Duration;
+
+use super::ended::{Ended, Fate};
+use super::route::Skeleton;
 use super::{Engine, Grant, InFlightCall, SLOT};
 use crate::call::Cost;
 use crate::time::Nanos;
@@ -12,15 +15,46 @@ impl Engine {
     /// it; what is above the reservation is debt. Slots come back.
     pub fn finish(&mut self, grant: Grant, actual: Option<&Cost>, now: Nanos) {
         let now = self.clock(now);
+        self.report_lost(&grant, now);
         self.free_in_flight.push(grant.index);
         if actual.is_some() || !self.ends_unnoticed(&grant) || !self.free_slots(&grant) {
             self.settle(grant, actual, now);
         }
     }
 
-    /// The call ended so.
+    /// The call ended so. One that was turned away opens a backoff window for those like it, and gets back what it
+    /// reserved unless the upstream counts it all the same; and its breaker hears of it.
     pub fn end_call(&mut self, grant: Grant, ended: &Ended, now: Nanos) {
-        self.finish(grant, ended.cost.as_ref(), now);
+        let now = self.clock(now);
+        let call = self.in_flight[grant.index as usize].clone();
+        // Before anything comes back: it must not go to somebody who has to stay away now.
+        match &ended.fate {
+            Fate::TurnedAway { wait, by, in_flight } => {
+                let wait = if *in_flight { wait.or(Some(Duration::ZERO)) } else { *wait };
+                self.turned_away(&call, by, ended.model.as_deref(), wait, now);
+            }
+            Fate::Failed { wait: Some(wait) } => self.leave_alone(&call, *wait, now),
+            Fate::Failed { wait: None } | Fate::Unknown | Fate::Answered | Fate::OutOfQuota => {}
+        }
+        self.report(&grant, &call, &ended.fate, now);
+        let service = self.skeletons[call.skeleton as usize].service;
+        let counted = self.services[service as usize].failures_count;
+        if matches!(ended.fate, Fate::TurnedAway { .. } | Fate::OutOfQuota) && !counted {
+            self.cancel(grant, now);
+        } else {
+            self.finish(grant, ended.cost.as_ref(), now);
+        }
+        if self.waiting > 0 {
+            self.advance(now);
+            self.pump(now);
+        }
+    }
+
+    /// How many times the bytes of a call in flight count, if it went throttled.
+    #[must_use]
+    pub fn byte_penalty(&self, grant: &Grant) -> Option<u16> {
+        let penalty = self.in_flight[grant.index as usize].penalty;
+        (penalty > 0).then_some(penalty)
     }
 
     #[inline(never)]
@@ -51,9 +85,20 @@ impl Engine {
     #[must_use]
     pub fn ends_unnoticed(&self, grant: &Grant) -> bool {
         self.waiting == 0 || {
-            let InFlightCall { skeleton, loop_, .. } = self.in_flight[grant.index as usize];
+            let InFlightCall { skeleton, loop_, penalty, .. } = self.in_flight[grant.index as usize];
             let own = self.loops.get(loop_ as usize).map_or(NIL, |record| record.first);
-            self.skeletons[skeleton as usize].slots.is_empty() && own == NIL
+            let Skeleton { ref slots, breaker, .. } = self.skeletons[skeleton as usize];
+            slots.is_empty() && own == NIL && penalty == 0 && breaker == NIL
+        }
+    }
+
+    /// A call ended of which nobody says what became: its probe is free again.
+    #[inline]
+    fn report_lost(&mut self, grant: &Grant, now: Nanos) {
+        if self.passes.get(grant.index as usize).is_some_and(Option::is_some) {
+            let call = self.in_flight[grant.index as usize].clone();
+            self.report(grant, &call, &Fate::Unknown, now);
+            self.advance(now);
         }
     }
 
@@ -64,7 +109,7 @@ impl Engine {
         let Engine { skeletons, limits, loops, in_flight, .. } = self;
         let grant = &in_flight[grant.index as usize];
         let held = &mut skeletons[grant.skeleton as usize];
-        if grant.epoch != self.epoch {
+        if grant.epoch != self.epoch || grant.penalty > 0 {
             return false;
         }
         for &(limit, slot) in &held.slots {
@@ -83,9 +128,25 @@ impl Engine {
         true
     }
 
+    /// A call that went throttled gives back what it took as such, though others may no longer go so.
+    fn end_throttled(&mut self, grant: &InFlightCall, now: Nanos) -> bool {
+        if grant.penalty == 0 {
+            return false;
+        }
+        let throttles = self.skeletons[grant.skeleton as usize].throttles.clone();
+        for &(limit, slot) in &throttles {
+            if self.limits[limit as usize].since <= grant.epoch {
+                self.limits[limit as usize].meter.refund(grant.units[slot as usize], grant.at, now);
+                self.touched(limit);
+            }
+        }
+        !throttles.is_empty()
+    }
+
     /// The call is known never to have left: everything comes back.
     pub fn cancel(&mut self, grant: Grant, now: Nanos) {
         let now = self.clock(now);
+        self.report_lost(&grant, now);
         self.free_in_flight.push(grant.index);
         let grant = self.in_flight[grant.index as usize].clone();
         self.end(&grant, now, |engine, limit, _, reserved| {
@@ -126,13 +187,17 @@ impl Engine {
                 break;
             };
             index += 1;
-            // A limit made after the grant was given has nothing of it.
-            if self.limits[limit as usize].since > grant.epoch {
+            // A limit made after the grant was given has nothing of it, nor has one that holds others only.
+            let held = &self.limits[limit as usize];
+            let throttles = self.skeletons[skeleton].throttled
+                && self.skeletons[skeleton].throttles.iter().any(|(throttle, _)| *throttle == limit);
+            if held.since > grant.epoch || !held.meter.counts() || throttles {
                 continue;
             }
             let reserved = grant.units[slot as usize];
-            let changed_here = if self.limits[limit as usize].meter.is_in_flight() {
-                self.limits[limit as usize].meter.refund(reserved, grant.at, now);
+            let changed_here = if held.meter.is_in_flight() {
+                let held = held.meter.dearer(reserved, grant.penalty);
+                self.limits[limit as usize].meter.refund(held, grant.at, now);
                 true
             } else {
                 settle(self, limit, slot, reserved)
@@ -142,6 +207,7 @@ impl Engine {
                 changed = true;
             }
         }
+        changed |= self.end_throttled(grant, now) && waited_for;
         self.skeletons[skeleton].in_flight -= 1;
         self.unpin_loop(grant.loop_);
         if changed {

@@ -44,7 +44,8 @@ impl Engine {
     pub fn limits(&mut self, now: Nanos) -> Vec<LimitStatus> {
         let now = self.clock(now);
         let free: hashbrown::HashSet<u32> = self.free_limits.iter().copied().collect();
-        let live: Vec<u32> = (0..self.limits.len() as u32).filter(|limit| !free.contains(limit)).collect();
+        let is_live = |limit: &u32| !free.contains(limit) && self.limits[*limit as usize].meter.counts();
+        let live: Vec<u32> = (0..self.limits.len() as u32).filter(is_live).collect();
         live.into_iter().map(|limit| self.limit_status(limit, now)).collect()
     }
 
@@ -76,6 +77,16 @@ impl Engine {
     }
 
     fn limit_status(&mut self, limit: u32, now: Nanos) -> LimitStatus {
+        let waiting = self.waiting_at(limit);
+        let (name, reset) = (self.limit_name(limit), self.reset_of(limit, now));
+        let spec = &self.specs[self.limits[limit as usize].spec as usize];
+        let capacity = spec.definition.whole();
+        let used = self.limits[limit as usize].meter.used(now);
+        LimitStatus { name, capacity, used, reset, waiting }
+    }
+
+    /// How many calls wait because of a limit.
+    pub(super) fn waiting_at(&self, limit: u32) -> usize {
         let mut waiting = 0;
         if let Some(contention) = &self.limits[limit as usize].contention {
             for class in contention.classes.iter().flatten() {
@@ -85,11 +96,7 @@ impl Engine {
                 });
             }
         }
-        let (name, reset) = (self.limit_name(limit), self.reset_of(limit, now));
-        let spec = &self.specs[self.limits[limit as usize].spec as usize];
-        let capacity = spec.definition.whole();
-        let used = self.limits[limit as usize].meter.used(now);
-        LimitStatus { name, capacity, used, reset, waiting }
+        waiting
     }
 
     /// A limit's name: its level, what it counts, its window.
@@ -99,6 +106,10 @@ impl Engine {
         if held.owner != NIL {
             let name = self.loop_name(held.owner).map_or("", |name| name);
             return format!("loop:{name}/{}", spec.suffix).into();
+        }
+        if held.spec == self.window_spec {
+            let window = self.windows.iter().find(|window| window.limit == limit);
+            return format!("{}/{}", window.map_or("", |window| &window.key), spec.suffix).into();
         }
         if spec.per_key {
             let key = self.key_instances.iter().find(|(_, known)| **known == limit);

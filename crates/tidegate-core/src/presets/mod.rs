@@ -150,6 +150,7 @@ impl Preset {
             tier: tier.map(|tier| tier.name.to_owned()),
             upstream: self.upstream.map(str::to_owned),
             settle: self.vendor().counting.unspent,
+            failures_count: self.vendor().counting.failures_count,
             ..ServiceConfig::default()
         };
         for limit in self.limits(tier) {

@@ -1,7 +1,7 @@
 //! Those who wait for a window to pass, in order of arrival, and the pace at which they are let go.
 //!
-//! Plain data: the time and the window's deadline come in as arguments, and the wakers that are to be woken
-//! go out, for the caller to wake once it holds no lock.
+//! Plain data: the time and the window's deadline come in as arguments, and wakers go out, for the caller to wake
+//! or to drop once it holds no lock: either may run foreign code.
 //!
 //! The first goes at the deadline and the others [`PACE`] apart. Where that would take longer than
 //! [`RELEASE`] in all, the time that is left is shared out among those who are left; since it is shared out
@@ -42,6 +42,8 @@ pub(super) struct Line {
     follows: Nanos,
     /// When the first may go, once the window has passed.
     next: Nanos,
+    /// When the window was last ended before its time.
+    pub cleared: Nanos,
 }
 
 #[derive(Debug)]
@@ -52,8 +54,14 @@ struct Waiter {
     asleep_until: Nanos,
 }
 
-/// Those to be woken.
-pub(super) type Woken = Vec<Waker>;
+/// Wakers that have left the line.
+#[derive(Debug, Default)]
+pub(super) struct Woken {
+    /// To be woken.
+    pub wake: Vec<Waker>,
+    /// To be dropped.
+    pub unused: Vec<Waker>,
+}
 
 impl Line {
     /// Lets go whose time has come, if the window has passed; all but `me` are to be woken.
@@ -70,9 +78,8 @@ impl Line {
             && let Some((ticket, waiter)) = self.waiting.pop_first()
         {
             self.gone += 1;
-            if me != Some(ticket) {
-                woken.push(waiter.waker);
-            }
+            let kind = if me == Some(ticket) { &mut woken.unused } else { &mut woken.wake };
+            kind.push(waiter.waker);
             let left = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX).max(1);
             let gap = PACE.min(end.since(self.next) / left);
             // Counted from when it was due, since timers are late; but after a long silence not all who were
@@ -99,11 +106,20 @@ impl Line {
     }
 
     /// Whether it is its turn; to be asked after `advance`.
-    pub fn turn(&mut self, ticket: Ticket, waker: &Waker, deadline: Nanos, now: Nanos) -> Turn {
+    pub fn turn(
+        &mut self,
+        ticket: Ticket,
+        waker: &Waker,
+        deadline: Nanos,
+        now: Nanos,
+        woken: &mut Woken,
+    ) -> Turn {
         let due = self.first_due(deadline, now);
         let first = self.waiting.first_key_value().is_some_and(|(first, _)| *first == ticket);
         let Some(waiter) = self.waiting.get_mut(&ticket) else { return Turn::Go };
-        waiter.waker.clone_from(waker);
+        if !waiter.waker.will_wake(waker) {
+            woken.unused.push(std::mem::replace(&mut waiter.waker, waker.clone()));
+        }
         // Those before it go at most this far apart. So it need not be told when its turn comes, and goes in
         // time even if one of them was told to go and never looked.
         let ahead = if first { 0 } else { waiter.number.saturating_sub(self.gone).min(MOST_AHEAD) };
@@ -113,13 +129,13 @@ impl Line {
 
     /// Gives a place up. Those behind move up.
     pub fn leave(&mut self, ticket: Ticket, deadline: Nanos, now: Nanos, woken: &mut Woken) {
-        self.waiting.remove(&ticket);
+        woken.unused.extend(self.waiting.remove(&ticket).map(|waiter| waiter.waker));
         self.rouse_first(deadline, now, woken);
     }
 
     /// Wakes everybody, to look at the clock again.
     pub fn rouse_all(&mut self, woken: &mut Woken) {
-        woken.extend(self.waiting.values().map(|waiter| waiter.waker.clone()));
+        woken.wake.extend(self.waiting.values().map(|waiter| waiter.waker.clone()));
     }
 
     /// Whoever has become the first may have to go sooner than it thought.
@@ -129,7 +145,7 @@ impl Line {
             && first.get().asleep_until > due
         {
             first.get_mut().asleep_until = due;
-            woken.push(first.get().waker.clone());
+            woken.wake.push(first.get().waker.clone());
         }
     }
 
@@ -161,7 +177,7 @@ mod tests {
         let mut gone = Vec::new();
         let mut to_come = newcomers;
         while !waiting.is_empty() {
-            line.advance(DEADLINE, now, None, &mut Vec::new());
+            line.advance(DEADLINE, now, None, &mut Woken::default());
             waiting.retain(|ticket| {
                 let waits = line.waiting.contains_key(ticket);
                 if !waits {
@@ -219,7 +235,7 @@ mod tests {
         for _ in 0..50 {
             line.join(Waker::noop().clone());
         }
-        line.advance(DEADLINE, DEADLINE.after(RELEASE), None, &mut Vec::new());
+        line.advance(DEADLINE, DEADLINE.after(RELEASE), None, &mut Woken::default());
         assert_eq!(line.len(), 0);
     }
 
@@ -229,7 +245,7 @@ mod tests {
         for _ in 0..50 {
             line.join(Waker::noop().clone());
         }
-        line.advance(DEADLINE, DEADLINE.after(Duration::from_millis(200)), None, &mut Vec::new());
+        line.advance(DEADLINE, DEADLINE.after(Duration::from_millis(200)), None, &mut Woken::default());
         assert_eq!(line.len(), 48, "the one that has waited since the deadline, and the one that is due now");
     }
 }

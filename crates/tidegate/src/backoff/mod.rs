@@ -10,7 +10,9 @@
 //!  a handle          by key       deadline    who waits, in order of arrival, and when each may go
 //! ```
 //!
-//! What can interleave is told at the top of `window.rs` (setting, waiting, clearing, dropping) and of
+//! Parts of this crate may watch a window, and are told when anybody sets or clears it (`watchers.rs`).
+//!
+//! What can interleave is told at the top of `window.rs` (setting, waiting, clearing, dropping, watching) and of
 //! `registry.rs` (finding, making, forgetting).
 
 mod key;
@@ -19,18 +21,21 @@ mod process_clock;
 mod registry;
 mod shelf;
 mod wait;
+mod watchers;
 mod window;
 
 #[cfg(test)]
 mod races;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 pub use key::Key;
 pub use registry::Registry;
 pub use wait::Wait;
+
+pub(crate) use watchers::{Followed, News, Watch};
 
 use registry::Member;
 use tidegate_core::time::Nanos;
@@ -154,6 +159,17 @@ impl BackoffWindow {
     /// ```
     pub fn clear(&self) {
         self.0.window.clear(process_clock::now);
+    }
+
+    /// From now on the watcher is told when anybody extends or clears the window. What was before, it finds by
+    /// [`follow`](BackoffWindow::follow) after this.
+    pub(crate) fn watch(&self, watcher: Weak<dyn Watch>) {
+        self.0.window.watch(watcher);
+    }
+
+    /// What became of the window since the last look.
+    pub(crate) fn follow(&self, followed: &mut Followed) -> News {
+        self.0.window.follow(followed, process_clock::now)
     }
 }
 

@@ -1,8 +1,10 @@
-//! Setting, waiting, clearing, dropping and forgetting under the orders of events that a scheduler can make.
+//! Setting, waiting, clearing, dropping, watching and forgetting under the orders of events that a scheduler can make.
 //!
 //! The word, the locks and the clock are those of a model checker, which chooses who goes next at each
 //! access. A waiter sleeps until its time or its wake-up, whichever comes first. The clock moves a little and
 //! then stands still, so a wake-up that is lost leaves a sleeper for ever, which the checker reports.
+
+mod watching;
 
 use std::task::{Wake, Waker};
 use std::time::Duration;
@@ -15,6 +17,7 @@ use tidegate_core::time::{Nanos, whole_nanos};
 
 use super::line::{Line, PACE, RELEASE, Turn};
 use super::shelf::{Shelf, Shelved};
+use super::watchers::List;
 use super::window::{Lock, Window, Word};
 
 impl Word for Checked {
@@ -31,8 +34,8 @@ impl Word for Checked {
     }
 }
 
-impl Lock for Mutex<Line> {
-    fn with<T>(&self, work: impl FnOnce(&mut Line) -> T) -> T {
+impl<S: Default> Lock<S> for Mutex<S> {
+    fn with<T>(&self, work: impl FnOnce(&mut S) -> T) -> T {
         work(&mut self.lock().unwrap())
     }
 }
@@ -64,7 +67,7 @@ const WINDOW: Duration = Duration::from_millis(10);
 
 /// A window, and a clock with the sleepers on it.
 struct World<W> {
-    window: Window<W, Mutex<Line>>,
+    window: Window<W, Mutex<Line>, Mutex<List>>,
     now: Checked,
     bell: Arc<Bell>,
     gone: Checked,
@@ -106,7 +109,9 @@ impl<W: Word> World<W> {
     }
 
     fn set(&self, span: Duration) {
-        self.window.set(span, self.now());
+        if self.window.set(span, self.now()) {
+            self.window.tell();
+        }
     }
 
     fn clear(&self) {

@@ -172,11 +172,14 @@ impl Shared {
 
 impl Member {
     pub fn set(self: &Arc<Self>, span: Duration, now: Nanos) {
-        let changed = self.window.set(span, now);
-        // Where it changed nothing, whoever made the window as long as it is keeps it too.
-        if changed && let Some(registry) = self.registry.upgrade() {
+        if !self.window.set(span, now) {
+            // Whoever made the window as long as it is keeps it, and tells those who watch.
+            return;
+        }
+        if let Some(registry) = self.registry.upgrade() {
             registry.keep(self);
         }
+        self.window.tell();
     }
 }
 

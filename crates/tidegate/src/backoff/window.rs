@@ -1,4 +1,5 @@
-//! One window: a deadline in an atomic word, and beside it, under a lock, the line of those who wait.
+//! One window: a deadline in an atomic word, and beside it, under a lock, the line of those who wait; and those
+//! who watch it.
 //!
 //! The word alone says whether the window is open (`now` strictly before it), so asking costs one load. Only
 //! waiting and clearing take the lock. There is no task and no thread behind a window: every waiter has a
@@ -22,9 +23,22 @@
 //!   later.
 //! * *Eviction.* A waiter holds the window, and the registry keeps it as long as it is open: see the
 //!   registry.
+//! * *`set` or `clear`, and somebody begins to watch.* Whoever sets or clears changes the word first and looks
+//!   for watchers after; whoever watches enters the list first and looks at the word after. So one of them sees
+//!   the other. They need no lock for it: entering ends with a change of the word that changes nothing, and
+//!   changes of one word have an order. If the watcher's is before the `set`, the `set` sees all that the
+//!   watcher did before, its entry included; if it is after, the watcher sees the new deadline.
+//! * *`set` and `set`, `set` and `clear`, told in the wrong order.* A watcher is told that something changed and
+//!   looks for itself, one look after the other. The last one to be told anything looks after all of them were
+//!   done.
+//! * *`set` and `clear` between two looks.* Only a `clear` lowers the word, and it notes its time beside it: so
+//!   a window that was cleared and one that was cleared and set again can be told apart, and both from one that
+//!   has passed.
+//! * *A watcher goes away.* It is held weakly, and by whoever tells it only for as long as that takes.
 //!
-//! The word and the lock are parameters so that a model checker can be put in their place.
+//! The words and the locks are parameters so that a model checker can be put in their place.
 
+use std::sync::Weak;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
@@ -33,6 +47,7 @@ use parking_lot::Mutex;
 use tidegate_core::time::Nanos;
 
 use super::line::{Line, RELEASE, Ticket, Turn, Woken};
+use super::watchers::{Course, Followed, List, News, Watch, Watchers};
 
 /// An atomic deadline.
 pub(super) trait Word: Default {
@@ -58,24 +73,25 @@ impl Word for AtomicU64 {
     }
 }
 
-/// A lock around the line.
-pub(super) trait Lock: Default {
-    fn with<T>(&self, work: impl FnOnce(&mut Line) -> T) -> T;
+/// A lock around something.
+pub(super) trait Lock<S>: Default {
+    fn with<T>(&self, work: impl FnOnce(&mut S) -> T) -> T;
 }
 
-impl Lock for Mutex<Line> {
-    fn with<T>(&self, work: impl FnOnce(&mut Line) -> T) -> T {
+impl<S: Default> Lock<S> for Mutex<S> {
+    fn with<T>(&self, work: impl FnOnce(&mut S) -> T) -> T {
         work(&mut self.lock())
     }
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Window<W = AtomicU64, L = Mutex<Line>> {
+pub(super) struct Window<W = AtomicU64, L = Mutex<Line>, M = Mutex<List>> {
     deadline: W,
     line: L,
+    watchers: Watchers<W, M>,
 }
 
-impl<W: Word, L: Lock> Window<W, L> {
+impl<W: Word, L: Lock<Line>, M: Lock<List>> Window<W, L, M> {
     #[inline]
     pub fn deadline(&self) -> Nanos {
         Nanos(self.deadline.load())
@@ -87,15 +103,41 @@ impl<W: Word, L: Lock> Window<W, L> {
         !span.is_zero() && self.deadline.raise(now.after(span).0)
     }
 
+    /// Tells those who watch. Whoever changed the window does it, last of all.
+    #[inline]
+    pub fn tell(&self) {
+        self.watchers.tell();
+    }
+
     /// Ends the window, if it is open.
     pub fn clear(&self, clock: impl Fn() -> Nanos) {
-        self.with_line(|line, woken| {
+        let ended = self.with_line(|line, woken| {
             let now = clock();
-            if self.deadline.lower(now.0) {
+            let ended = self.deadline.lower(now.0);
+            if ended {
+                line.cleared = now;
                 line.advance(now, now, None, woken);
                 line.rouse_all(woken);
             }
+            ended
         });
+        if ended {
+            self.tell();
+        }
+    }
+
+    /// From now on the watcher is told of changes. What came before it has to look for: after this.
+    pub fn watch(&self, watcher: Weak<dyn Watch>) {
+        self.watchers.add(watcher);
+        // Changes nothing, and puts the entry in order with every `set`: see above.
+        self.deadline.raise(0);
+    }
+
+    /// What became of the window since the last look.
+    pub fn follow(&self, followed: &mut Followed, clock: impl Fn() -> Nanos) -> News {
+        // Inside the lock, so that no clear comes between the two.
+        let course = self.line.with(|line| Course { deadline: self.deadline(), cleared: line.cleared });
+        followed.follow(course, clock())
     }
 
     /// Whether a waiter may go. It takes its place in the line, and in `place`, when it first asks.
@@ -112,7 +154,7 @@ impl<W: Word, L: Lock> Window<W, L> {
                 return Turn::Go;
             }
             let ticket = *place.get_or_insert_with(|| line.join(waker.clone()));
-            line.turn(ticket, waker, deadline, now)
+            line.turn(ticket, waker, deadline, now, woken)
         });
         if turn == Turn::Go {
             *place = None;
@@ -128,11 +170,11 @@ impl<W: Word, L: Lock> Window<W, L> {
         });
     }
 
-    /// Wakes after the lock is released: a waker may do anything, even wait for this window.
+    /// Wakes and drops wakers after the lock is released: either may do anything, even wait for this window.
     fn with_line<T>(&self, work: impl FnOnce(&mut Line, &mut Woken) -> T) -> T {
-        let mut woken = Woken::new();
+        let mut woken = Woken::default();
         let answer = self.line.with(|line| work(line, &mut woken));
-        woken.into_iter().for_each(Waker::wake);
+        woken.wake.into_iter().for_each(Waker::wake);
         answer
     }
 }

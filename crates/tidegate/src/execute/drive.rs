@@ -170,15 +170,12 @@ where
                     && self.alarm.poll(way.tick, &self.gate, context).is_ready()
                 {
                     let Some(place) = acquire.place() else { break };
-                    let left = self
-                        .gate
-                        .limit(&place.limit)
-                        .map(|limit| limit.capacity - limit.used.min(limit.capacity));
+                    let tokens_left = self.gate.tightest(&self.call);
                     self.tell(&mut way, |attempt| Progress {
                         attempt,
                         delay: place.expected.map(|expected| place.waited + expected),
                         expected_wait: place.expected,
-                        tokens_left: left,
+                        tokens_left,
                         limit: Some(place.limit),
                         position: Some(place.position),
                     });
@@ -256,13 +253,13 @@ where
                 way.course.rested(now.since(rest.since));
                 return self.enter(way, now);
             }
-            let tightest = self.gate.tightest(&self.call);
+            let tokens_left = self.gate.tightest(&self.call);
             self.tell(&mut way, |attempt| Progress {
                 attempt,
                 delay: Some(rest.until.since(rest.since)),
                 expected_wait: Some(rest.until.since(now)),
-                tokens_left: tightest.as_ref().map(|(_, left)| *left),
-                limit: tightest.map(|(limit, _)| limit),
+                tokens_left,
+                limit: None,
                 position: None,
             });
         }

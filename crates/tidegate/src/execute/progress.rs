@@ -23,12 +23,11 @@ pub struct Progress {
     pub delay: Option<Duration>,
     /// How much of that is still to come.
     pub expected_wait: Option<Duration>,
-    /// What is left of the limit that matters most: the one that the call waits for, else the tightest on its
-    /// way.
+    /// What is left of the tightest rate on the call's way; unknown if nothing but slots bounds it.
     pub tokens_left: Option<u64>,
-    /// That limit, by its name.
+    /// What it waits for in the queue, by its name: a limit or a backoff window. Nothing between two attempts.
     pub limit: Option<Arc<str>>,
-    /// Where it stands in that limit's queue, 1 for the next to go; nothing between two attempts.
+    /// Where it stands in that queue, 1 for the next to go.
     pub position: Option<usize>,
 }
 

@@ -212,8 +212,8 @@ impl Shared {
         self.act(|engine, now| engine.limit(name, now))
     }
 
-    /// Of the rates that bound a call the one of which the smallest share is left, and how much that is.
-    pub fn tightest(&self, call: &Call) -> Option<(Arc<str>, u64)> {
+    /// Of the rates that bound a call, how much is left where the smallest share of it is.
+    pub fn tightest(&self, call: &Call) -> Option<u64> {
         self.act(|engine, now| {
             let passages = engine.passages(call, now).ok()?;
             let mut stands = Vec::with_capacity(passages.len());
@@ -221,11 +221,11 @@ impl Shared {
             let rates = passages.iter().zip(&stands).filter(|(passage, _)| !passage.terms.is_in_flight());
             let left = rates.map(|(passage, stand)| {
                 let most = passage.terms.most();
-                (passage, most.saturating_sub(stand.used), most)
+                (most.saturating_sub(stand.used), most)
             });
             let share = |left: u64, most: u64| left as f64 / most as f64;
-            let tightest = left.min_by(|one, other| share(one.1, one.2).total_cmp(&share(other.1, other.2)));
-            tightest.map(|(passage, left, _)| (passage.limit.clone(), left))
+            let tightest = left.min_by(|one, other| share(one.0, one.1).total_cmp(&share(other.0, other.1)));
+            tightest.map(|(left, _)| left)
         })
     }
 

@@ -31,7 +31,7 @@ async fn b2_every_kind_of_jitter_stays_inside_the_cap_and_a_seed_gives_the_same_
             RetryPolicy::builder().jitter(jitter).initial(SECOND).max(3 * SECOND).build().expect("valid");
         let start = Instant::now();
         let result =
-            gate.execute(Call::default(), |_| async { Err::<(), _>(too_fast()) }).retry(policy).await;
+            gate.execute(Call::default(), |_| async { Err::<(), _>(nobody_there()) }).retry(policy).await;
         let Err(ExecuteError::Exhausted { history, waited, .. }) = result else { panic!("never done") };
         let delays: Vec<Duration> = history.iter().filter_map(|tried| tried.delay).collect();
         assert_eq!(waited, start.elapsed());

@@ -49,6 +49,11 @@ fn too_fast() -> Failed {
     Outcome::refused().because("too fast")
 }
 
+/// Unlike a refusal it opens no backoff window, so what is waited is the delays between attempts.
+fn nobody_there() -> Failed {
+    Outcome::unreached().because("nobody there")
+}
+
 /// What an exhausted call says of itself.
 fn exhausted<E>(error: ExecuteError<E>) -> (u32, Duration, E, GaveUp) {
     match error {

@@ -57,11 +57,18 @@ async fn r2_an_error_that_is_not_worth_another_try_is_passed_through_unchanged_a
 #[tokio::test(start_paused = true)]
 async fn r3_one_callers_exhaustion_stops_nobody_else() {
     let gate = plain();
-    let fails = gate.execute(Call::default(), |_| async { Err::<(), _>(too_fast()) }).await;
-    assert_eq!(exhausted(fails.expect_err("never done")).0, 6);
-    let (start, good) = (Instant::now(), gate.execute(Call::default(), |_| async { Ok::<_, Failed>(1) }));
-    assert_eq!(good.await.expect("its own state is fresh"), 1);
-    assert_eq!(start.elapsed(), Duration::ZERO);
+    let others_wait = async |failure: fn() -> Failed| {
+        let fails = gate.execute(Call::default(), |_| async { Err::<(), _>(failure()) }).await;
+        assert_eq!(exhausted(fails.expect_err("never done")).0, 6);
+        let good = gate.execute(Call::default(), |_| async { Ok::<_, Failed>(()) });
+        good.with_report().await.expect("its own state is fresh").waited
+    };
+    assert_eq!(others_wait(nobody_there).await, Duration::ZERO);
+    assert_eq!(
+        others_wait(too_fast).await,
+        SECOND,
+        "that is the upstream's window, and not the other's retries"
+    );
 }
 
 #[tokio::test(start_paused = true)]

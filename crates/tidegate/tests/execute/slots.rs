@@ -29,7 +29,7 @@ async fn a_call_that_waits_to_retry_holds_no_slot_and_comes_back_before_those_wh
 #[tokio::test(start_paused = true)]
 async fn an_attempt_that_the_gate_does_not_let_go_again_is_exhausted_with_the_gates_word() {
     let gate = gate("[services.api]\nconcurrency = 1\nretry = { jitter = 0.0 }\n");
-    let call = gate.execute(Call::to("api").timeout(3 * SECOND), |_| async { Err::<(), _>(too_fast()) });
+    let call = gate.execute(Call::to("api").timeout(3 * SECOND), |_| async { Err::<(), _>(nobody_there()) });
     let holder = async {
         sleep(500 * MS).await;
         let _held = gate.try_acquire(Call::to("api")).expect("it holds no slot while it waits");
@@ -98,7 +98,7 @@ async fn a_panic_in_any_attempt_gives_the_slot_back() {
                 async move {
                     sleep(SECOND).await;
                     assert!(attempt.number() < panics_at, "the caller's own trouble");
-                    Err::<(), _>(too_fast())
+                    Err::<(), _>(nobody_there())
                 }
             });
             let panicked = tokio::spawn(call).await.expect_err("it panicked");

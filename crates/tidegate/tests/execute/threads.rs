@@ -8,14 +8,14 @@ fn a_thread_without_a_runtime_waits_and_retries_too() {
     let gate = Gate::simple(config).expect("valid");
     let start = std::time::Instant::now();
     let value = gate.execute_blocking(Call::default(), |attempt| {
-        if attempt.number() <= 2 { Err(too_fast()) } else { Ok("data") }
+        if attempt.number() <= 2 { Err(nobody_there()) } else { Ok("data") }
     });
     assert_eq!(value.expect("done"), "data");
     assert!(start.elapsed() >= Duration::from_millis(54), "{:?}", start.elapsed());
 
     let mut told = 0;
     let op = |attempt: tidegate::Attempt| {
-        std::future::ready(if attempt.is_retry() { Ok(1) } else { Err(too_fast()) })
+        std::future::ready(if attempt.is_retry() { Ok(1) } else { Err(nobody_there()) })
     };
     let report = gate.execute(Call::default(), op).on_progress(|_| told += 1).with_report().block();
     assert_eq!(report.expect("done").attempts, 2);
@@ -34,7 +34,7 @@ fn threads_share_a_gate_with_one_slot() {
                         assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "one at a time");
                         std::thread::yield_now();
                         inside.fetch_sub(1, Ordering::SeqCst);
-                        if attempt.is_retry() { Ok(()) } else { Err(too_fast()) }
+                        if attempt.is_retry() { Ok(()) } else { Err(nobody_there()) }
                     });
                     done.expect("in time");
                 }

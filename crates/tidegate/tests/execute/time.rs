@@ -25,22 +25,24 @@ async fn r6_a_success_that_comes_late_is_still_a_success() {
 
 #[tokio::test(start_paused = true)]
 async fn r6_the_upstreams_hint_wins_over_our_own_backoff_and_is_never_cut_short() {
-    let gate = plain();
     let hinted = |hint: &'static str| {
         move |attempt: tidegate::Attempt| async move {
-            let reply = headers(&[("retry-after", hint)]);
-            attempt.report(Outcome::reply(429_u16, &reply));
-            if attempt.is_retry() { Ok(()) } else { Err("too fast") }
+            if attempt.is_retry() {
+                return Ok(());
+            }
+            attempt.report(Outcome::reply(429_u16, &headers(&[("retry-after", hint)])));
+            Err("too fast")
         }
     };
     let start = Instant::now();
-    gate.execute(Call::default(), hinted("20")).await.expect("done");
+    plain().execute(Call::default(), hinted("20")).await.expect("done");
     assert_eq!(start.elapsed(), 20 * SECOND);
-    gate.execute(Call::default(), hinted("0")).await.expect("done");
+    plain().execute(Call::default(), hinted("0")).await.expect("done");
     assert_eq!(start.elapsed(), 20 * SECOND + 50 * MS, "a hint of 0 is no reason to hammer");
 
     let start = Instant::now();
-    let error = gate.execute(Call::default().timeout(30 * SECOND), hinted("31")).await.expect_err("too far");
+    let error =
+        plain().execute(Call::default().timeout(30 * SECOND), hinted("31")).await.expect_err("too far");
     assert_eq!(error.come_back(), Some(31 * SECOND));
     let (attempts, waited, _, why) = exhausted(error);
     assert_eq!((attempts, waited, why), (1, Duration::ZERO, GaveUp::TooFar { come_back: 31 * SECOND }));

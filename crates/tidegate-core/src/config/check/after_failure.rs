@@ -1,8 +1,8 @@
-//! What a service does after a failed call: `retry` and `breaker`.
+//! What a service does after a failed call: `retry`, `breaker` and `backoff`.
 
 use super::Check;
 use crate::config::path::join;
-use crate::config::{BreakerConfig, JitterKind, RetryConfig};
+use crate::config::{BackoffConfig, BreakerConfig, JitterKind, RetryConfig};
 use crate::retry::Growth;
 
 const TIME: &str = "use a time such as \"30s\"";
@@ -91,6 +91,13 @@ impl Check {
         }
         if breaker.probes == 0 {
             self.report(&join(path, "probes"), "without a probe it never closes", "use at least 1");
+        }
+    }
+
+    pub(super) fn backoff(&mut self, path: &str, backoff: &BackoffConfig) {
+        if backoff.byte_penalty_multiplier == 0 {
+            let message = "a multiplier of 0 would make bytes free when they should be dear";
+            self.report(&join(path, "byte_penalty_multiplier"), message, "use at least 1");
         }
     }
 }

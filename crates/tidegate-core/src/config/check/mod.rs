@@ -60,6 +60,11 @@ pub(super) fn check(config: &Config) -> Vec<Problem> {
     check.top(config);
     check.level("global", &config.global);
     check.level("loops", &config.loops);
+    if config.loops.throttled_concurrency.is_some() {
+        let message = "a loop has no throttled mode of its own: an upstream turns away calls, not loops";
+        let hint = "write it for the service, an endpoint or a model";
+        check.report("loops.throttled_concurrency", message, hint);
+    }
     for (name, service) in &config.services {
         check.service(name, service, &config.profiles);
     }

@@ -55,6 +55,7 @@ impl Check {
         if let Some(breaker) = &service.breaker {
             self.breaker(&join(&path, "breaker"), breaker);
         }
+        self.backoff(&join(&path, "backoff"), &service.backoff);
         self.queue(&join(&path, "queue"), &service.queue);
     }
 

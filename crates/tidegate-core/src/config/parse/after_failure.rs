@@ -1,8 +1,8 @@
-//! What a service does after a failed call: `retry` and `breaker`.
+//! What a service does after a failed call: `retry`, `breaker` and `backoff`.
 
-use super::keys::{BREAKER, RETRY};
+use super::keys::{BACKOFF, BREAKER, RETRY};
 use super::walk::{Field, Walk};
-use crate::config::{BreakerConfig, JitterKind, RetryConfig};
+use crate::config::{BackoffConfig, BreakerConfig, BreakerScope, JitterKind, Queued, RetryConfig};
 use crate::retry::Growth;
 
 impl Walk<'_> {
@@ -45,7 +45,28 @@ impl Walk<'_> {
                 "count_rate_limits" => {
                     breaker.count_rate_limits = self.flag(&field).unwrap_or(breaker.count_rate_limits);
                 }
+                "per" => {
+                    let names = [("service", BreakerScope::Service), ("endpoint", BreakerScope::Endpoint)];
+                    breaker.per = self.choice(&field, &names).unwrap_or(breaker.per);
+                }
+                "queued" => {
+                    let names = [("wait", Queued::Wait), ("fail", Queued::Fail)];
+                    breaker.queued = self.choice(&field, &names).unwrap_or(breaker.queued);
+                }
                 _ => self.unknown_key(&field, &section.path, BREAKER, None),
+            }
+        }
+    }
+
+    pub fn backoff(&mut self, section: &Field<'_>, backoff: &mut BackoffConfig) {
+        for field in self.table(section) {
+            match field.name {
+                "window" => backoff.window = self.duration(&field).unwrap_or(backoff.window),
+                "byte_penalty_multiplier" => {
+                    let stated = self.count_up_to(&field, u16::MAX);
+                    backoff.byte_penalty_multiplier = stated.unwrap_or(backoff.byte_penalty_multiplier);
+                }
+                _ => self.unknown_key(&field, &section.path, BACKOFF, None),
             }
         }
     }

@@ -20,7 +20,10 @@ pub(super) const BREAKER: &[&str] = &[
     "max_open",
     "probes",
     "count_rate_limits",
+    "per",
+    "queued",
 ];
+pub(super) const BACKOFF: &[&str] = &["window", "byte_penalty_multiplier"];
 pub(super) const QUEUE: &[&str] = &["timeout", "max_waiting", "aging", "aging_share"];
 pub(super) const RATE: &[&str] = &["limit", "algorithm", "burst", "reserve"];
 /// The keys of every level.
@@ -51,6 +54,8 @@ pub(super) const SERVICE: &[&str] = &[
     "settle",
     "retry",
     "breaker",
+    "backoff",
+    "failures_count",
     "queue",
 ];
 /// What a loop type has beside the keys of a level.
@@ -81,6 +86,7 @@ const HOMES: &[(&[&str], &str)] = &[
     (ALERTS, "in [alerts]"),
     (RETRY, "in [services.<name>.retry]"),
     (BREAKER, "in [services.<name>.breaker]"),
+    (BACKOFF, "in [services.<name>.backoff]"),
     (QUEUE, "in [services.<name>.queue]"),
     (RATE, "in a limit's own table, such as tokens = { limit = \"200k/min\", burst = \"10k\" }"),
 ];

@@ -51,6 +51,10 @@ impl Walk<'_> {
                 }
                 "retry" => self.retry(field, &mut service.retry),
                 "breaker" => self.breaker(field, service.breaker.get_or_insert_default()),
+                "backoff" => self.backoff(field, &mut service.backoff),
+                "failures_count" => {
+                    service.failures_count = self.flag(field).unwrap_or(service.failures_count);
+                }
                 "queue" => self.queue(field, &mut service.queue),
                 // All others are the level's, known or not.
                 _ => {}
@@ -71,6 +75,7 @@ impl Walk<'_> {
         service.profile = profile;
         if let (None, Some(base)) = (&preset, service.profile_base(profiles)) {
             service.settle = base.counting.unspent;
+            service.failures_count = base.counting.failures_count;
         }
         service.preset = service.preset.or(preset);
         service.tier = service.tier.or(tier);

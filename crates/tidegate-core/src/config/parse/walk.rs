@@ -1,6 +1,7 @@
 //! Reading one value of the document by its kind, and noting where it stood.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use toml::Spanned;
@@ -234,10 +235,19 @@ impl<'e> Walk<'e> {
 
     /// The same below 2^32.
     pub fn count_u32(&mut self, field: &Field<'_>) -> Option<u32> {
+        self.count_up_to(field, u32::MAX)
+    }
+
+    /// A count that fits its type.
+    pub(super) fn count_up_to<T: TryFrom<u64> + fmt::Display>(
+        &mut self,
+        field: &Field<'_>,
+        most: T,
+    ) -> Option<T> {
         let count = self.count(field)?;
-        let fits = u32::try_from(count).ok();
+        let fits = T::try_from(count).ok();
         if fits.is_none() {
-            self.fault(field.at, format!("{count} is too large: at most {}", u32::MAX), None);
+            self.fault(field.at, format!("{count} is too large: at most {most}"), None);
         }
         fits
     }

@@ -1,0 +1,157 @@
+//! Circuit breakers on the way of calls.
+//!
+//! A breaker is a limit of slots on its service's or endpoint's routes: calls that wait for it keep their rank, and
+//! when a probe is due the first of them is it. A call that goes notes the state of the breaker it went in, so
+//! that what becomes of it counts only there.
+//!
+//! A new call that finds the breaker open is refused at once, with the time of the next probe; where callers are
+//! patient (a sidecar, a batch) it waits, if that time lies within its own. A call that is tried again is not new:
+//! it waits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::ended::Fate;
+use super::pass::Arrival;
+use super::{Engine, Grant, InFlightCall};
+use crate::algorithm::Meter;
+use crate::breaker::{Effect, Outcome, Status};
+use crate::refusal::{Reason, Refusal};
+use crate::time::Nanos;
+use crate::tree::NIL;
+
+/// A breaker as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BreakerStatus {
+    /// Its name: `openai/breaker`.
+    pub name: Arc<str>,
+    /// What it does with calls.
+    pub state: BreakerState,
+    /// How many calls wait for it.
+    pub waiting: usize,
+}
+
+/// What a breaker does with calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreakerState {
+    /// They go.
+    Closed,
+    /// They do not; the next probe goes after that long.
+    Open {
+        /// How long.
+        probe_in: Duration,
+    },
+    /// Some probe whether the upstream is well again.
+    HalfOpen {
+        /// So many more may.
+        probes: u32,
+    },
+}
+
+impl Engine {
+    /// Whether a new call waits for a breaker that is open, if the next probe lies within its timeout. By default
+    /// it is refused at once.
+    pub fn wait_for_breakers(&mut self, wait: bool) {
+        self.patient = wait;
+    }
+
+    /// Every breaker, by name.
+    pub fn breakers(&mut self, now: Nanos) -> Vec<BreakerStatus> {
+        let now = self.clock(now);
+        let mut all = Vec::new();
+        for (limit, held) in (0..).zip(&self.limits) {
+            let Meter::Circuit(circuit) = &held.meter else { continue };
+            if self.free_limits.contains(&limit) {
+                continue;
+            }
+            let state = match circuit.breaker().status(now) {
+                Status::Closed => BreakerState::Closed,
+                Status::Open { until } => BreakerState::Open { probe_in: until.since(now) },
+                Status::HalfOpen { probes } => BreakerState::HalfOpen { probes },
+            };
+            all.push(BreakerStatus { name: self.limit_name(limit), state, waiting: self.waiting_at(limit) });
+        }
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
+    }
+
+    /// A call goes: it will report to the breaker as it is now.
+    #[inline(never)]
+    pub(super) fn note_pass(&mut self, index: u32, breaker: u32) {
+        let Meter::Circuit(circuit) = &self.limits[breaker as usize].meter else { return };
+        let pass = circuit.breaker().pass();
+        if self.passes.len() <= index as usize {
+            self.passes.resize_with(index as usize + 1, || None);
+        }
+        self.passes[index as usize] = Some(pass);
+    }
+
+    /// What became of a call, for its breaker.
+    pub(super) fn report(&mut self, grant: &Grant, call: &InFlightCall, fate: &Fate, now: Nanos) {
+        let Some(pass) = self.passes.get_mut(grant.index as usize).and_then(Option::take) else { return };
+        let skeleton = &self.skeletons[call.skeleton as usize];
+        let breaker = skeleton.breaker;
+        // A limit made after the grant was given knows nothing of it.
+        if breaker == NIL || self.limits[breaker as usize].since > call.epoch {
+            return;
+        }
+        let service = skeleton.service;
+        let Meter::Circuit(circuit) = &mut self.limits[breaker as usize].meter else { return };
+        let outcome = match fate {
+            Fate::Unknown => Outcome::Ignored,
+            Fate::Answered => Outcome::Success,
+            Fate::Failed { .. } => Outcome::Failure,
+            Fate::TurnedAway { .. } | Fate::OutOfQuota => circuit.breaker().policy().outcome_of_refusal(),
+        };
+        let took = now.since(call.at);
+        match circuit.breaker_mut().report(pass, outcome, took, now) {
+            Effect::None => {}
+            Effect::Opened { .. } if self.services[service as usize].fail_queued => {
+                self.refuse_all_at(breaker, now);
+            }
+            Effect::Opened { .. } | Effect::ProbeFreed | Effect::Closed => self.touched(breaker),
+        }
+    }
+
+    /// A breaker opened, and those who wait do not want to.
+    fn refuse_all_at(&mut self, breaker: u32, now: Nanos) {
+        let on_it = |skeleton: &u32| self.skeletons[*skeleton as usize].breaker == breaker;
+        let skeletons = self.skeleton_index.values().copied().filter(on_it).collect();
+        let mut waiting = Vec::new();
+        for lane in self.lanes_of(&skeletons) {
+            waiting.extend(self.calls_of(lane).map(|call| (self.waiters[call as usize].seq, call)));
+        }
+        waiting.sort_unstable();
+        for (_, waiter) in waiting {
+            self.refuse_waiting(waiter, Reason::CircuitOpen, now);
+        }
+    }
+
+    /// Why a new call is refused rather than left to wait for a breaker, if it is.
+    pub(super) fn shut_out(&mut self, arrival: &Arrival, deadline: Nanos, now: Nanos) -> Option<Refusal> {
+        let skeleton = &self.skeletons[arrival.skeleton as usize];
+        let (breaker, service) = (skeleton.breaker, skeleton.service);
+        let Meter::Circuit(circuit) = &self.limits.get(breaker as usize)?.meter else { return None };
+        if circuit.fits(1, 0, now) {
+            return None;
+        }
+        let opens = circuit.earliest(1, 0);
+        if self.patient && (opens.is_never() || opens <= deadline) {
+            return None;
+        }
+        self.services[service as usize].counts.refused += 1;
+        Some(self.circuit_open(breaker, now))
+    }
+
+    pub(super) fn circuit_open(&self, breaker: u32, now: Nanos) -> Refusal {
+        let opens = self.limits[breaker as usize].meter.earliest(1, 0);
+        let known = !opens.is_never();
+        Refusal {
+            reason: Reason::CircuitOpen,
+            limit: Some(self.limit_name(breaker)),
+            wait: known.then(|| opens.since(now)),
+            reset: known.then_some(opens.max(now)),
+        }
+    }
+}

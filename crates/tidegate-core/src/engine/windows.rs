@@ -1,0 +1,448 @@
+//! Backoff windows, and the throttled mode that follows them.
+//!
+//! A window belongs to a key: a limit, a model, an endpoint, an API key, a service, a loop type, or everything. It is a
+//! limit like any other, which is shut until a time: calls wait there in rank order, are told its name, and are
+//! refused at arrival if it lasts longer than they can wait. Most keys never have one, so it joins the routes that
+//! it concerns when it first opens; a call that never met a 429 pays nothing for it. It leaves them when many have
+//! gathered and it is over.
+//!
+//! For the window and for a time after it (the *tail*) calls on those routes go *throttled*: they must also pass the
+//! throttled limits of their levels, and their bytes count several times. That is decided when a call is granted,
+//! whenever it came; what it took then is written down with it, and that much comes back. A service that does not
+//! wait for windows is only throttled by them.
+//!
+//! Routes of lanes change under calls that wait (`reroute`): a lane is taken out of its queue, gets its new route,
+//! and stands at that route's first limit until it is looked at. The calls in it are not touched, so it costs as
+//! much as there are lanes, however many wait. Only a model that no pattern of the config names needs more: its
+//! calls wait among those of all such models, and everybody is seated anew, once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::change::ChangeError;
+use super::ended::Exhausted;
+use super::lane::Use;
+use super::{Engine, InFlightCall, SLOT};
+use crate::algorithm::Meter;
+use crate::config::BackoffConfig;
+use crate::limit::{Counts, Limit};
+use crate::time::Nanos;
+use crate::tree::NIL;
+
+/// More windows than this, and those that are over are forgotten.
+const MANY: usize = 64;
+/// How long to stay away from an upstream that does not say.
+const UNSTATED: Duration = Duration::from_secs(1);
+
+/// A backoff window.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    pub key: Arc<str>,
+    scope: Scope,
+    /// The limit that holds calls.
+    pub limit: u32,
+    until: Nanos,
+    /// Until when calls go throttled.
+    tail: Nanos,
+}
+
+/// Whose calls a window concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Scope {
+    Everything,
+    Service(u32),
+    /// An API key that has limits of its own.
+    Key(u32, Box<str>),
+    /// A pattern of the config.
+    Endpoint(u32, Box<str>),
+    /// A pattern of the config.
+    Model(u32, Box<str>),
+    /// A model that no pattern names.
+    OtherModel(u32, Box<str>),
+    LoopType(Box<str>),
+    /// Those that pay at this limit.
+    Limit(u32),
+}
+
+/// A backoff window as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackoffStatus {
+    /// Whose it is.
+    pub key: Arc<str>,
+    /// How long it is still open; zero if it is over.
+    pub open_for: Duration,
+    /// How long calls still go throttled.
+    pub throttled_for: Duration,
+    /// How many calls wait for it.
+    pub waiting: usize,
+}
+
+impl Engine {
+    /// Opens the window of a key for that long from now, or extends it; it never shortens one. The key is a limit's
+    /// name or the level before it: `openai`, `openai/model:gpt-4o`, `openai/requests/1m`, `global`.
+    ///
+    /// # Errors
+    /// If there is nothing of that name.
+    pub fn set_backoff(&mut self, key: &str, span: Duration, now: Nanos) -> Result<(), ChangeError> {
+        let now = self.clock(now);
+        self.advance(now);
+        let scope = self.scope_named(key).ok_or_else(|| ChangeError::UnknownLimit(key.into()))?;
+        self.back_off(scope, span, now);
+        self.pump(now);
+        Ok(())
+    }
+
+    /// Ends the window of a key and the tail after it. Those that wait go at a pace. Says whether there was one.
+    pub fn clear_backoff(&mut self, key: &str, now: Nanos) -> bool {
+        let now = self.clock(now);
+        self.advance(now);
+        let Some(index) = self.windows.iter().position(|window| *window.key == *key) else { return false };
+        let window = &mut self.windows[index];
+        let (limit, was) = (window.limit, window.tail > now);
+        window.until = window.until.min(now);
+        window.tail = window.tail.min(now);
+        if let Meter::Hold(hold) = &mut self.limits[limit as usize].meter {
+            hold.open(now);
+        }
+        self.touched(limit);
+        self.end_tails(now);
+        self.pump(now);
+        was
+    }
+
+    /// Every window that is open or has a tail, by key.
+    pub fn backoffs(&mut self, now: Nanos) -> Vec<BackoffStatus> {
+        let now = self.clock(now);
+        let live = self.windows.iter().filter(|window| window.tail > now || window.until > now);
+        let mut all: Vec<BackoffStatus> = live
+            .map(|window| BackoffStatus {
+                key: window.key.clone(),
+                open_for: window.until.since(now),
+                throttled_for: window.tail.since(now),
+                waiting: self.waiting_at(window.limit),
+            })
+            .collect();
+        all.sort_by(|one, other| one.key.cmp(&other.key));
+        all
+    }
+
+    /// A call was turned away: nobody goes on to what turned it away for as long as that wants.
+    pub(super) fn turned_away(
+        &mut self,
+        call: &InFlightCall,
+        by: &[Exhausted],
+        model: Option<&str>,
+        wait: Option<Duration>,
+        now: Nanos,
+    ) {
+        let span = wait.unwrap_or(UNSTATED);
+        let mut scopes: Vec<Scope> = Vec::new();
+        for exhausted in by {
+            let found = self.limit_exhausted(call, exhausted).map(Scope::Limit);
+            scopes.extend(found.filter(|scope| !scopes.contains(scope)));
+        }
+        if scopes.is_empty() {
+            scopes.push(self.narrowest(call, model));
+        }
+        for scope in scopes {
+            self.back_off(scope, span, now);
+        }
+    }
+
+    /// An upstream that fails asks to be left alone.
+    pub(super) fn leave_alone(&mut self, call: &InFlightCall, span: Duration, now: Nanos) {
+        let service = self.skeletons[call.skeleton as usize].service;
+        self.back_off(Scope::Service(service), span, now);
+    }
+
+    /// The limit on a call's way that mirrors one of the upstream's. The narrowest level counts; of several windows
+    /// the stated one, else the shortest that lasts until the reset.
+    fn limit_exhausted(&self, call: &InFlightCall, exhausted: &Exhausted) -> Option<u32> {
+        let reset = exhausted.reset.unwrap_or_default();
+        let candidates = self.skeletons[call.skeleton as usize].uses.iter().filter_map(|&(limit, _)| {
+            let spec = &self.specs[self.limits[limit as usize].spec as usize];
+            let Counts::Rate { dimension, rate, .. } = &spec.definition.counts else { return None };
+            let window = rate.window();
+            let stated = exhausted.window.is_none_or(|stated| stated == window);
+            let is_it = *dimension == exhausted.dimension && stated && super::change::mirrors(&spec.level);
+            // Levels below the service have a part more in their name.
+            let depth = spec.level.contains("/model:") as u8 * 2 + spec.level.contains("/endpoint:") as u8;
+            is_it.then_some((std::cmp::Reverse(depth), window < reset, window, limit))
+        });
+        candidates.min().map(|(.., limit)| limit)
+    }
+
+    /// The narrowest thing that a call is known to be of: its model, else its key, else its service.
+    fn narrowest(&self, call: &InFlightCall, model: Option<&str>) -> Scope {
+        let skeleton = &self.skeletons[call.skeleton as usize];
+        let service = skeleton.service;
+        let key = &skeleton.key;
+        let pattern = key.model.clone().map(|pattern| Scope::Model(service, pattern));
+        let other = || Some(Scope::OtherModel(service, key.other_model.clone().or(model.map(Into::into))?));
+        let own_key = || Some(Scope::Key(service, key.key.clone()?));
+        pattern.or_else(other).or_else(own_key).unwrap_or(Scope::Service(service))
+    }
+
+    fn back_off(&mut self, scope: Scope, span: Duration, now: Nanos) {
+        let index = self.window_of(scope, now);
+        let rules = self.rules_of(&self.windows[index].scope);
+        let window = &mut self.windows[index];
+        window.until = window.until.max(now.after(span));
+        window.tail = window.tail.max(window.until.after(rules.window));
+        let Window { limit, until, tail, .. } = *window;
+        self.windows_due = self.windows_due.min(tail);
+        if rules.waits
+            && let Meter::Hold(hold) = &mut self.limits[limit as usize].meter
+        {
+            hold.shut(until);
+        }
+        let concerned = self.concerned(index);
+        let free = |skeleton: &u32| !self.skeletons[*skeleton as usize].throttled;
+        let newly: BTreeSet<u32> = concerned.iter().copied().filter(free).collect();
+        self.reroute(&newly, now);
+        // The others wait for longer now, which may leave room for somebody.
+        for lane in self.lanes_of(&concerned) {
+            let route = self.lanes[lane as usize].route.clone();
+            self.mark_route(&route);
+        }
+    }
+
+    /// The window of a scope, made if there is none.
+    fn window_of(&mut self, scope: Scope, now: Nanos) -> usize {
+        let scope = self.known_scope(scope, now);
+        if let Some(index) = self.windows.iter().position(|window| window.scope == scope) {
+            return index;
+        }
+        if self.windows.len() >= MANY {
+            self.forget_windows(now);
+        }
+        let spec = self.window_spec;
+        let meter = self.specs[spec as usize].definition.meter(now, self.unix_offset);
+        let limit = self.add_limit(Limit::new(spec, &self.specs[spec as usize], meter, self.epoch));
+        let key = self.key_of(&scope);
+        self.windows.push(Window { key, scope, limit, until: Nanos::ZERO, tail: Nanos::ZERO });
+        let index = self.windows.len() - 1;
+        self.reroute(&self.concerned(index), now);
+        index
+    }
+
+    /// A model that no pattern names gets a route of its own, if there are not too many of them already.
+    fn known_scope(&mut self, scope: Scope, now: Nanos) -> Scope {
+        let Scope::OtherModel(service, model) = scope else { return scope };
+        if self.services[service as usize].other_models.contains(&model) {
+            return Scope::OtherModel(service, model);
+        }
+        if self.services[service as usize].other_models.len() >= MANY {
+            self.forget_windows(now);
+        }
+        if self.services[service as usize].other_models.len() >= MANY {
+            return Scope::Service(service);
+        }
+        let waiting = self.unseat_all();
+        self.services[service as usize].other_models.push(model.clone());
+        self.routes_changed();
+        self.seat_again(waiting, now);
+        Scope::OtherModel(service, model)
+    }
+
+    /// Forgets windows that are over and that nobody's way leads through.
+    fn forget_windows(&mut self, now: Nanos) {
+        let mut over = BTreeSet::new();
+        for index in (0..self.windows.len()).rev() {
+            let Window { limit, tail, ref scope, .. } = self.windows[index];
+            let concerned = self.concerned(index);
+            let is_used = |skeleton: &u32| {
+                let held = &self.skeletons[*skeleton as usize];
+                held.lanes > 0 || held.in_flight > 0
+            };
+            let own_route = matches!(scope, Scope::OtherModel(..));
+            if tail > now
+                || !self.limits[limit as usize].is_idle(now)
+                || (own_route && concerned.iter().any(is_used))
+            {
+                continue;
+            }
+            let window = self.windows.remove(index);
+            self.reroute(&concerned, now);
+            self.remove_limit(window.limit);
+            if let Scope::OtherModel(service, model) = window.scope {
+                self.services[service as usize].other_models.retain(|known| *known != model);
+                over.extend(concerned);
+            }
+        }
+        if !over.is_empty() {
+            self.skeleton_index.retain(|_, skeleton| !over.contains(skeleton));
+            self.free_skeletons.extend(over);
+            self.routes_changed();
+        }
+    }
+
+    /// Calls and shapes no longer know their routes.
+    pub(super) fn routes_changed(&mut self) {
+        self.shapes.clear();
+        self.tag = super::fresh_tag();
+    }
+
+    /// The throttled time of some windows is over.
+    pub(super) fn end_tails(&mut self, now: Nanos) {
+        let is_over = |index: &usize| self.windows[*index].tail <= now;
+        let over: Vec<usize> = (0..self.windows.len()).filter(is_over).collect();
+        let concerned = over.into_iter().flat_map(|index| self.concerned(index));
+        let throttled = |skeleton: &u32| self.skeletons[*skeleton as usize].throttled;
+        let freed: BTreeSet<u32> = concerned.filter(throttled).collect();
+        let tails = self.windows.iter().map(|window| window.tail).filter(|tail| *tail > now);
+        self.windows_due = tails.min().unwrap_or(Nanos::NEVER);
+        self.reroute(&freed, now);
+    }
+
+    /// After another config came into force: windows of what is gone go too.
+    pub(super) fn keep_windows(&mut self, now: Nanos) {
+        for index in (0..self.windows.len()).rev() {
+            let window = &self.windows[index];
+            let scope = self.scope_named(&window.key).filter(|_| window.tail > now);
+            match scope {
+                Some(scope) => self.windows[index].scope = scope,
+                None => {
+                    let limit = self.windows.remove(index).limit;
+                    self.remove_limit(limit);
+                }
+            }
+        }
+        for service in &mut self.services {
+            service.other_models.clear();
+        }
+        for window in &self.windows {
+            if let Scope::OtherModel(service, model) = &window.scope {
+                self.services[*service as usize].other_models.push(model.clone());
+            }
+        }
+        let (services, skeletons) = (&self.services, &self.skeletons);
+        let mut unused = BTreeSet::new();
+        self.skeleton_index.retain(|key, skeleton| {
+            let held = &skeletons[*skeleton as usize];
+            let known = &services[held.service as usize].other_models;
+            let gone = key.other_model.as_ref().is_some_and(|model| !known.contains(model));
+            let drops = gone && held.in_flight == 0 && held.lanes == 0;
+            if drops {
+                unused.insert(*skeleton);
+            }
+            !drops
+        });
+        self.free_skeletons.extend(unused);
+    }
+
+    /// What the windows add to a route: the limits, and whether its calls go throttled.
+    pub(super) fn windows_on(&self, skeleton: u32, now: Nanos) -> (Vec<Use>, bool) {
+        let on_it = self.windows.iter().filter_map(|window| Some((window, self.slot_on(window, skeleton)?)));
+        let mut throttled = false;
+        let uses = on_it.map(|(window, slot)| {
+            throttled |= window.tail > now;
+            (window.limit, slot)
+        });
+        let uses = uses.collect();
+        (uses, throttled)
+    }
+
+    /// The routes that a window is on.
+    fn concerned(&self, index: usize) -> BTreeSet<u32> {
+        let window = &self.windows[index];
+        let known = self.skeleton_index.values().copied();
+        known.filter(|skeleton| self.slot_on(window, *skeleton).is_some()).collect()
+    }
+
+    /// Which units decide whether calls of a route concern a window: the call itself, or what a limit counts.
+    fn slot_on(&self, window: &Window, skeleton: u32) -> Option<u8> {
+        let held = &self.skeletons[skeleton as usize];
+        let key = &held.key;
+        let is_on = match &window.scope {
+            Scope::Everything => true,
+            Scope::Service(service) => held.service == *service,
+            Scope::Key(service, name) => held.service == *service && key.key.as_ref() == Some(name),
+            Scope::Endpoint(service, pattern) => {
+                held.service == *service && key.endpoint.as_ref() == Some(pattern)
+            }
+            Scope::Model(service, pattern) => held.service == *service && key.model.as_ref() == Some(pattern),
+            Scope::OtherModel(service, model) => {
+                held.service == *service && key.other_model.as_ref() == Some(model)
+            }
+            Scope::LoopType(name) => key.loop_type.as_ref() == Some(name),
+            Scope::Limit(limit) => {
+                return held.uses.iter().find(|(used, _)| used == limit).map(|(_, slot)| *slot);
+            }
+        };
+        is_on.then_some(SLOT)
+    }
+
+    /// What a key stands for.
+    fn scope_named(&self, key: &str) -> Option<Scope> {
+        if let Some(limit) = self.limit_named(key) {
+            let counted = self.limits[limit as usize].owner == NIL;
+            return counted.then_some(Scope::Limit(limit));
+        }
+        if key == "global" {
+            return Some(Scope::Everything);
+        }
+        if let Some(name) = key.strip_prefix("loop_type:") {
+            return self.loop_types.contains_key(name).then(|| Scope::LoopType(name.into()));
+        }
+        let (name, rest) = key.split_once('/').map_or((key, None), |(name, rest)| (name, Some(rest)));
+        let index = *self.service_index.get(name)?;
+        let service = &self.services[index as usize];
+        if service.gone {
+            return None;
+        }
+        let Some(rest) = rest else { return Some(Scope::Service(index)) };
+        let has = |patterns: &[(crate::pattern::Pattern, Vec<u32>)], text: &str| {
+            patterns.iter().any(|(pattern, _)| pattern.text() == text)
+        };
+        if let Some(model) = rest.strip_prefix("model:") {
+            return Some(match has(&service.models, model) {
+                true => Scope::Model(index, model.into()),
+                false => Scope::OtherModel(index, model.into()),
+            });
+        }
+        if let Some(endpoint) = rest.strip_prefix("endpoint:") {
+            return has(&service.endpoints, endpoint).then(|| Scope::Endpoint(index, endpoint.into()));
+        }
+        let own = rest.strip_prefix("key:").filter(|_| service.per_key);
+        own.map(|own| Scope::Key(index, own.into()))
+    }
+
+    fn key_of(&self, scope: &Scope) -> Arc<str> {
+        let service = |index: &u32| {
+            let named = self.service_index.iter().find(|(_, known)| *known == index);
+            named.map_or("", |(name, _)| &**name)
+        };
+        match scope {
+            Scope::Everything => "global".into(),
+            Scope::Service(index) => service(index).into(),
+            Scope::Key(index, key) => format!("{}/key:{key}", service(index)).into(),
+            Scope::Endpoint(index, pattern) => format!("{}/endpoint:{pattern}", service(index)).into(),
+            Scope::Model(index, model) | Scope::OtherModel(index, model) => {
+                format!("{}/model:{model}", service(index)).into()
+            }
+            Scope::LoopType(name) => format!("loop_type:{name}").into(),
+            Scope::Limit(limit) => self.limit_name(*limit),
+        }
+    }
+
+    /// The rules of the service that a window belongs to; one over several has the usual ones.
+    fn rules_of(&self, scope: &Scope) -> BackoffConfig {
+        let service = match scope {
+            Scope::Everything | Scope::LoopType(_) => None,
+            Scope::Service(service)
+            | Scope::Key(service, _)
+            | Scope::Endpoint(service, _)
+            | Scope::Model(service, _)
+            | Scope::OtherModel(service, _) => Some(*service),
+            Scope::Limit(limit) => {
+                let level = &self.specs[self.limits[*limit as usize].spec as usize].level;
+                let name = level.split('/').next().unwrap_or_default();
+                self.service_index.get(name).copied()
+            }
+        };
+        service.map_or_else(BackoffConfig::default, |service| self.services[service as usize].backoff.clone())
+    }
+}

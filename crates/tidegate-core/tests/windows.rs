@@ -1,0 +1,324 @@
+//! Backoff windows in the engine: whom they hold, for how long, and how calls go after them.
+
+use std::time::Duration;
+
+use tidegate_core::engine::{Ended, Engine, Exhausted, Fate};
+use tidegate_core::{Admission, Call, Config, Dimension, Grant, Nanos, Priority, Reason, Ticket, Verdict};
+
+const LONG: Duration = Duration::from_secs(3_600);
+
+fn engine(config: &str) -> Engine {
+    let config = Config::parse(config, "test.toml").expect("the config is right");
+    Engine::new(&config, Nanos::ZERO, Duration::ZERO).expect("the config can be")
+}
+
+fn at(ms: u64) -> Nanos {
+    Nanos::ZERO.after(Duration::from_millis(ms))
+}
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn go(engine: &mut Engine, call: &Call, now: Nanos) -> Grant {
+    match engine.enqueue(call, LONG, now).expect("nothing refuses it") {
+        Admission::Granted(grant) => grant,
+        Admission::Waiting(ticket) => panic!("it waits: {:?}", engine.place(ticket, now)),
+    }
+}
+
+fn wait(engine: &mut Engine, call: &Call, now: Nanos) -> Ticket {
+    match engine.enqueue(call, LONG, now).expect("nothing refuses it") {
+        Admission::Granted(_) => panic!("it goes"),
+        Admission::Waiting(ticket) => ticket,
+    }
+}
+
+fn turned_away(wait: Duration) -> Ended {
+    Fate::TurnedAway { wait: Some(wait), by: Vec::new(), in_flight: false }.into()
+}
+
+fn exhausted(dimension: Dimension, window: Option<Duration>, wait: Duration) -> Ended {
+    let by = vec![Exhausted { dimension, window, reset: Some(wait) }];
+    Fate::TurnedAway { wait: Some(wait), by, in_flight: false }.into()
+}
+
+/// Who goes when, driven by nothing but the engine's own wake-up times.
+fn play(engine: &mut Engine, until: Nanos) -> Vec<(u64, Ticket)> {
+    let mut gone = Vec::new();
+    loop {
+        for (ticket, verdict) in engine.verdicts().collect::<Vec<_>>() {
+            match verdict {
+                Verdict::Granted(grant) => gone.push((grant.granted_at().0 / 1_000_000, ticket)),
+                Verdict::Refused(refusal) => panic!("{refusal}"),
+            }
+        }
+        match engine.next_wake() {
+            Some(wake) if wake <= until => engine.advance(wake),
+            _ => return gone,
+        }
+    }
+}
+
+fn keys(engine: &mut Engine, now: Nanos) -> Vec<String> {
+    engine.backoffs(now).into_iter().map(|window| window.key.to_string()).collect()
+}
+
+#[test]
+fn after_a_429_all_calls_of_the_service_wait_and_then_go_at_a_pace() {
+    let mut engine = engine("[services.api]\n[services.other]\n");
+    let call = Call::to("api");
+    let grant = go(&mut engine, &call, at(0));
+    engine.end_call(grant, &turned_away(seconds(2)), at(100));
+    assert_eq!(keys(&mut engine, at(100)), ["api"]);
+    let tickets: Vec<_> = (0..3).map(|_| wait(&mut engine, &call, at(200))).collect();
+    let _other = go(&mut engine, &Call::to("other"), at(200));
+    let place = engine.place(tickets[1], at(200)).unwrap();
+    assert_eq!(
+        (&*place.limit, place.position, place.expected),
+        ("api/backoff", 2, Some(Duration::from_millis(1_900)))
+    );
+    let gone = play(&mut engine, at(10_000));
+    assert_eq!(gone, [(2_100, tickets[0]), (2_105, tickets[1]), (2_110, tickets[2])]);
+    let _free = go(&mut engine, &call, at(10_000));
+}
+
+#[test]
+fn those_who_wait_for_a_window_go_by_rank() {
+    let mut engine = engine("[services.api]\n");
+    engine.set_backoff("api", seconds(5), at(0)).unwrap();
+    let low = wait(&mut engine, &Call::to("api").priority(Priority::Low), at(1));
+    let high = wait(&mut engine, &Call::to("api").priority(Priority::High), at(2));
+    let normal = wait(&mut engine, &Call::to("api"), at(3));
+    let order: Vec<Ticket> = play(&mut engine, at(10_000)).into_iter().map(|(_, ticket)| ticket).collect();
+    assert_eq!(order, [high, normal, low]);
+}
+
+#[test]
+fn a_window_only_ever_extends_and_a_clear_ends_it_at_once() {
+    let mut engine = engine("[services.api]\n");
+    engine.set_backoff("api", seconds(30), at(0)).unwrap();
+    engine.set_backoff("api", seconds(5), at(10)).unwrap();
+    let ticket = wait(&mut engine, &Call::to("api"), at(20));
+    assert_eq!(engine.backoffs(at(20))[0].open_for, Duration::from_millis(29_980));
+    assert!(engine.clear_backoff("api", at(500)));
+    assert_eq!(play(&mut engine, at(501)), [(500, ticket)]);
+    assert!(engine.backoffs(at(500)).is_empty(), "the tail is over as well");
+    assert!(!engine.clear_backoff("api", at(500)));
+    assert!(!engine.clear_backoff("nobody", at(500)));
+}
+
+#[test]
+fn the_window_is_that_of_the_limit_that_the_reply_names() {
+    let config = "[services.api]\nrequests = [\"100/min\", \"10k/day\"]\ntokens = \"1M/min\"\n\
+                  [services.api.models.\"big*\"]\ntokens = \"1k/min\"\n";
+    let small = Call::to("api").model("small").tokens(1);
+    let big = Call::to("api").model("big-1").tokens(1);
+    let window_after = |call: &Call, ended: Ended| {
+        let mut engine = engine(config);
+        let grant = go(&mut engine, call, at(0));
+        engine.end_call(grant, &ended, at(1));
+        keys(&mut engine, at(1))
+    };
+    let minute = Some(seconds(60));
+    assert_eq!(
+        window_after(&big, exhausted(Dimension::Tokens, minute, seconds(9))),
+        ["api/model:big*/tokens/1m"]
+    );
+    assert_eq!(window_after(&small, exhausted(Dimension::Tokens, None, seconds(9))), ["api/tokens/1m"]);
+    assert_eq!(window_after(&big, exhausted(Dimension::Requests, None, seconds(9))), ["api/requests/1m"]);
+    // Only the limit per day can take longer than a minute to come back.
+    assert_eq!(window_after(&big, exhausted(Dimension::Requests, None, seconds(900))), ["api/requests/1d"]);
+    // A limit that we do not count: the model's window.
+    assert_eq!(window_after(&big, exhausted(Dimension::Bytes, None, seconds(9))), ["api/model:big*"]);
+    assert_eq!(window_after(&small, turned_away(seconds(9))), ["api"], "nobody said which model");
+}
+
+#[test]
+fn a_model_that_the_config_does_not_name_waits_alone() {
+    let mut engine = engine("[services.api]\nconcurrency = 2\n");
+    let a = Call::to("api").model("a");
+    let b = Call::to("api").model("b");
+    let first = go(&mut engine, &a, at(0));
+    let second = go(&mut engine, &b, at(0));
+    let waiting_a = wait(&mut engine, &a, at(1));
+    let waiting_b = wait(&mut engine, &b, at(2));
+    engine.end_call(first, &Ended { model: Some("a".into()), ..turned_away(seconds(10)) }, at(10));
+    assert_eq!(keys(&mut engine, at(10)), ["api/model:a"]);
+    assert_eq!(play(&mut engine, at(11)), [(10, waiting_b)], "the slot goes to the model that may");
+    engine.finish(second, None, at(20));
+    assert_eq!(play(&mut engine, at(60_000)), [(10_010, waiting_a)]);
+}
+
+#[test]
+fn a_flood_of_models_does_not_pile_up_windows() {
+    let mut engine = engine("[services.api]\n");
+    for n in 0..1_000 {
+        let now = at(n * 20_000);
+        let call = Call::to("api").model(&format!("model-{n}"));
+        let grant = go(&mut engine, &call, now);
+        let ended = Ended { model: Some(format!("model-{n}").into()), ..turned_away(seconds(1)) };
+        engine.end_call(grant, &ended, now);
+        assert_eq!(keys(&mut engine, now), [format!("api/model:model-{n}")]);
+    }
+    // All at once: those that find no room of their own hold the service.
+    let now = at(100_000_000);
+    for n in 0..100 {
+        let name = format!("late-{n}");
+        let call = Call::to("api").model(&name);
+        let Ok(grant) = engine.try_admit(&call, now) else { break };
+        engine.end_call(grant, &Ended { model: Some(name.into()), ..turned_away(seconds(60)) }, now);
+    }
+    assert!(keys(&mut engine, now).contains(&"api".to_owned()));
+}
+
+#[test]
+fn each_api_key_has_its_own_window_where_it_has_its_own_limits() {
+    let mut engine = engine("[services.api]\nper_key = true\nrequests = \"100/s\"\n");
+    let (one, two) = (Call::to("api").key("sk-1"), Call::to("api").key("sk-2"));
+    let grant = go(&mut engine, &one, at(0));
+    engine.end_call(grant, &turned_away(seconds(5)), at(1));
+    let _goes = go(&mut engine, &two, at(2));
+    wait(&mut engine, &one, at(3));
+    assert!(keys(&mut engine, at(3))[0].starts_with("api/key:"));
+}
+
+#[test]
+fn a_call_that_cannot_wait_for_the_end_is_told_when_to_come_back() {
+    let mut engine = engine("[services.api]\nrequests = \"100/min\"\n");
+    engine.set_backoff("api", seconds(300), at(0)).unwrap();
+    let refusal = engine.enqueue(&Call::to("api"), seconds(20), at(0)).unwrap_err();
+    assert_eq!((refusal.reason.clone(), refusal.wait), (Reason::Hopeless, Some(seconds(300))));
+    assert_eq!(refusal.limit.as_deref(), Some("api/backoff"));
+    let refusal = engine.try_admit(&Call::to("api"), at(0)).unwrap_err();
+    assert_eq!((refusal.reason, refusal.wait), (Reason::Timeout, Some(seconds(300))));
+}
+
+#[test]
+fn a_call_that_was_turned_away_gets_back_what_it_reserved_unless_that_counts_all_the_same() {
+    for (counts, left) in [(false, 0), (true, 1)] {
+        let config = format!("[services.api]\nrequests = \"10/min\"\nfailures_count = {counts}\n");
+        let mut engine = engine(&config);
+        let grant = go(&mut engine, &Call::to("api"), at(0));
+        engine.end_call(grant, &turned_away(seconds(1)), at(1));
+        assert_eq!(engine.limit("api/requests/1m", at(1)).unwrap().used, left, "{counts}");
+    }
+}
+
+#[test]
+fn what_is_freed_by_a_429_goes_to_nobody_who_has_to_stay_away() {
+    let mut engine = engine("[services.api]\nconcurrency = 1\n");
+    let grant = go(&mut engine, &Call::to("api"), at(0));
+    let ticket = wait(&mut engine, &Call::to("api"), at(1));
+    engine.end_call(grant, &turned_away(seconds(3)), at(10));
+    assert_eq!(play(&mut engine, at(60_000)), [(3_010, ticket)]);
+}
+
+#[test]
+fn too_many_at_once_throttles_and_holds_nobody() {
+    let config = "[services.api]\nconcurrency = 10\nthrottled_concurrency = 1\n";
+    let mut engine = engine(config);
+    let grant = go(&mut engine, &Call::to("api"), at(0));
+    let fate = Fate::TurnedAway { wait: None, by: Vec::new(), in_flight: true };
+    engine.end_call(grant, &fate.into(), at(1));
+    let _one = go(&mut engine, &Call::to("api"), at(2));
+    wait(&mut engine, &Call::to("api"), at(3));
+}
+
+#[test]
+fn an_upstream_that_asks_to_be_left_alone_is_left_alone() {
+    let mut engine = engine("[services.api]\nrequests = \"100/s\"\n");
+    let grant = go(&mut engine, &Call::to("api").model("a"), at(0));
+    engine.end_call(grant, &Fate::Failed { wait: Some(seconds(7)) }.into(), at(0));
+    let ticket = wait(&mut engine, &Call::to("api").model("b"), at(1));
+    assert_eq!(play(&mut engine, at(60_000)), [(7_000, ticket)]);
+}
+
+const DISPATCH: &str = "[services.api]\nconcurrency = 4\nthrottled_concurrency = 1\nbyte_budget = 100\n\
+                        backoff = { window = \"10s\", byte_penalty_multiplier = 10 }\n";
+
+fn used(engine: &mut Engine, now: Nanos) -> [u64; 3] {
+    ["concurrency", "throttled_concurrency", "byte_budget"]
+        .map(|name| engine.limit(&format!("api/{name}"), now).unwrap().used)
+}
+
+#[test]
+fn in_the_tail_calls_go_throttled_and_their_bytes_count_several_times() {
+    let mut engine = engine(DISPATCH);
+    let call = Call::to("api").bytes(5);
+    let before = go(&mut engine, &call, at(0));
+    assert_eq!(used(&mut engine, at(0)), [1, 0, 5]);
+    engine.set_backoff("api", seconds(2), at(0)).unwrap();
+    let first = wait(&mut engine, &call, at(1));
+    let second = wait(&mut engine, &call, at(1));
+    engine.advance(at(2_000));
+    let Some((ticket, Verdict::Granted(throttled))) = engine.verdicts().next() else { panic!("one goes") };
+    assert_eq!(ticket, first);
+    assert_eq!(engine.byte_penalty(&throttled), Some(10));
+    assert_eq!(used(&mut engine, at(2_000)), [2, 1, 55], "the one before is not counted anew");
+    engine.finish(before, None, at(2_500));
+    assert_eq!(used(&mut engine, at(2_500)), [1, 1, 50]);
+    // The mode ends, and with it the bound.
+    assert_eq!(play(&mut engine, at(20_000)), [(12_000, second)]);
+    assert_eq!(used(&mut engine, at(12_000)), [2, 1, 55]);
+    engine.finish(throttled, None, at(12_001));
+    assert_eq!(used(&mut engine, at(12_001)), [1, 0, 5], "all that it took comes back");
+}
+
+#[test]
+fn the_tail_ends_though_nobody_waits_for_it() {
+    let mut engine = engine(DISPATCH);
+    engine.set_backoff("api", Duration::ZERO, at(0)).unwrap();
+    let grant = go(&mut engine, &Call::to("api").bytes(5), at(1));
+    assert_eq!(used(&mut engine, at(1)), [1, 1, 50]);
+    engine.finish(grant, None, at(2));
+    assert_eq!(engine.next_wake(), None);
+    let _grant = engine.try_admit(&Call::to("api").bytes(5), at(10_000)).unwrap();
+    assert_eq!(used(&mut engine, at(10_000)), [1, 0, 5]);
+}
+
+#[test]
+fn a_service_that_does_not_wait_for_windows_is_throttled_from_their_beginning() {
+    let mut config = Config::parse(DISPATCH, "test.toml").unwrap();
+    config.services.get_mut("api").unwrap().backoff.waits = false;
+    let mut engine = Engine::new(&config, Nanos::ZERO, Duration::ZERO).unwrap();
+    engine.set_backoff("api", seconds(2), at(0)).unwrap();
+    let _grant = go(&mut engine, &Call::to("api").bytes(5), at(1));
+    assert_eq!(used(&mut engine, at(1)), [1, 1, 50]);
+    let status = &engine.backoffs(at(1))[0];
+    assert_eq!((status.open_for.as_millis(), status.throttled_for.as_millis()), (1_999, 11_999));
+}
+
+#[test]
+fn a_window_survives_another_config_as_long_as_what_it_is_for() {
+    let mut engine = engine("[services.api]\nrequests = \"100/s\"\n[services.old]\n");
+    engine.set_backoff("api", seconds(20), at(0)).unwrap();
+    engine.set_backoff("api/requests/1s", seconds(30), at(0)).unwrap();
+    engine.set_backoff("old", seconds(20), at(0)).unwrap();
+    let ticket = wait(&mut engine, &Call::to("api"), at(1));
+    let config = Config::parse("[services.api]\nconcurrency = 5\n", "test.toml").unwrap();
+    engine.reconfigure(&config, at(10)).unwrap();
+    assert_eq!(keys(&mut engine, at(10)), ["api"]);
+    assert_eq!(play(&mut engine, at(60_000)), [(20_000, ticket)]);
+}
+
+#[test]
+fn a_key_that_names_nothing_is_an_error() {
+    let mut engine = engine("[services.api]\nrequests = \"100/s\"\n[loop_types.code]\n");
+    for key in ["nobody", "api/endpoint:GET /x", "api/key:1234", "loop_type:none", "", "api/requests/1h"] {
+        assert!(engine.set_backoff(key, seconds(1), at(0)).is_err(), "{key}");
+    }
+    for key in ["global", "loop_type:code", "api/model:anything", "api/requests/1s", "api"] {
+        assert!(engine.set_backoff(key, seconds(1), at(0)).is_ok(), "{key}");
+    }
+}
+
+#[test]
+fn a_window_over_everything_or_a_loop_type_holds_just_that() {
+    let mut engine = engine("[services.a]\n[services.b]\n[loop_types.code]\n");
+    engine.set_backoff("loop_type:code", seconds(5), at(0)).unwrap();
+    wait(&mut engine, &Call::to("a").loop_type("code"), at(1));
+    let _goes = go(&mut engine, &Call::to("a"), at(2));
+    engine.set_backoff("global", seconds(5), at(3)).unwrap();
+    wait(&mut engine, &Call::to("b"), at(4));
+}

@@ -1,0 +1,7 @@
+//! A dispatch as its users see it, on paused time.
+
+mod backoff;
+mod building;
+mod calls;
+mod cancel;
+mod layers;
