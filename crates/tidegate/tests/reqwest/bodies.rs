@@ -3,11 +3,13 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::Frame;
 use reqwest::Body;
 use tidegate::Call;
+use tokio::time::Instant;
 
 use super::upstream::Upstream;
 use super::{CHAT, client, gate, used};
@@ -45,6 +47,21 @@ async fn events_pass_as_they_come_and_are_settled_at_their_end() {
     }
     assert_eq!(reply.chunk().await.expect("not broken"), None);
     assert_eq!(used(&gate), (0, 10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_among_the_events_costs_nothing_and_keeps_others_away() {
+    let refusal =
+        "data: {\"error\": {\"message\": \"Rate limit reached\", \"code\": \"rate_limit_exceeded\"}}\n\n";
+    let events = Body::wrap(Events(vec![EVENTS[0], refusal].into_iter()));
+    let upstream = Upstream::default().then(200, &[("content-type", "text/event-stream")], events);
+    let gate = gate();
+    let reply = client(&gate, &upstream).post(URL).body(CHAT).send().await.expect("answered");
+    assert!(reply.text().await.expect("a body").ends_with(refusal));
+    assert_eq!(used(&gate), (0, 0));
+    let start = Instant::now();
+    gate.acquire(Call::to("api")).await.expect("in time").cancel();
+    assert_eq!(start.elapsed(), Duration::from_secs(1), "the stream named no time");
 }
 
 #[tokio::test(start_paused = true)]

@@ -130,3 +130,14 @@ async fn what_never_connected_is_sent_again_whatever_it_is() {
     assert!(error.is_connect(), "{error}");
     assert_eq!((gate.counts("api").expect("known").granted, used(&gate).0), (3, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn after_a_429_all_requests_of_the_gate_stay_away() {
+    let gate = gate();
+    let upstream = Upstream::default().then(429, &[("retry-after", "20")], "");
+    let body = Body::wrap(http_body_util::Full::new(&b"once"[..]));
+    client(&gate, &upstream).put(URL).body(body).send().await.expect("answered");
+    client(&gate, &upstream).get(URL).send().await.expect("answered");
+    let sent = upstream.sent();
+    assert_eq!(sent[1].at - sent[0].at, Duration::from_millis(20_500));
+}

@@ -199,3 +199,19 @@ async fn http_responses_need_no_closure() {
     assert_eq!(reply.expect("answered").into_body(), "sea");
     assert_eq!(used(&gate), (0, 10));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_429_costs_nothing_and_keeps_all_clones_away_for_as_long_as_it_says() {
+    let gate = gate();
+    let web = service_fn(|refuse: Request<bool>| async move {
+        let reply = Response::builder().status(if refuse.into_body() { 429 } else { 200 });
+        reply.header("retry-after", "20").body(())
+    });
+    let mut service = GateLayer::new(gate.clone(), call()).layer(web);
+    let mut clone = service.clone();
+    service.ready().await.expect("free").call(Request::new(true)).await.expect("answered");
+    assert_eq!(used(&gate), (0, 0));
+    let start = Instant::now();
+    clone.ready().await.expect("in time").call(Request::new(false)).await.expect("answered");
+    assert_eq!((start.elapsed(), used(&gate)), (Duration::from_secs(20), (0, 10)));
+}
