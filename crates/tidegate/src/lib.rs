@@ -4,6 +4,9 @@
 //! sidecar reads), and every call asks it for a [`Permit`]: it passes every limit on its route or waits in
 //! rank order, and nobody waits for the impossible.
 //!
+//! [`Gate::execute`] makes the call on your behalf and makes it again where that is worth it; [`Gate::simple`] is a
+//! gate in one line, without a config.
+//!
 //! A [`BackoffWindow`] is what to share when an upstream said 429: all who know its key wait until it has
 //! passed. A [`Dispatch`] bounds the calls and bytes in flight, and tightens those bounds while such a window is
 //! open and for a time after it.
@@ -48,7 +51,7 @@ pub use chance::Chance;
 pub use clock::{Clock, ClockSource, ManualClock, SystemClock};
 pub use config::{Config, ConfigError};
 pub use dispatch::{Dispatch, DispatchBuilder, DispatchError, DispatchSnapshot};
-pub use execute::{Attempt, Execute, ExecuteError, Failed, GaveUp, Progress, Report};
+pub use execute::{Attempt, Execute, ExecuteError, Failed, GaveUp, Progress, ProgressStream, Report};
 pub use gate::{Gate, GateBuilder};
 pub use limiter::{InvalidLimit, RateLimitError, RateLimiter};
 pub use outcome::Outcome;

@@ -31,6 +31,8 @@ pub struct Outcome {
     told: Told,
     /// When to come back, said by the caller: it goes before what a reply says.
     hint: Option<Duration>,
+    /// What the call asked for.
+    model: Option<Box<str>>,
 }
 
 /// What became of a call.
@@ -101,6 +103,14 @@ impl Outcome {
         self
     }
 
+    /// The model that the call asked for. A refusal that names neither a limit nor a model then holds back the
+    /// calls for this one, and not the whole service.
+    #[must_use]
+    pub fn model(mut self, model: &str) -> Outcome {
+        self.model = Some(model.into());
+        self
+    }
+
     /// Tokens it used in all.
     #[must_use]
     pub fn tokens(self, tokens: u64) -> Outcome {
@@ -135,6 +145,12 @@ impl Outcome {
         self
     }
 
+    /// The same for a call that asked for this model, where it was not said.
+    pub(crate) fn asked_for(mut self, model: Option<&str>) -> Outcome {
+        self.model = self.model.or_else(|| model.map(Into::into));
+        self
+    }
+
     /// Nobody knows how it ended: it cost what was reserved, and is not worth another attempt.
     pub(crate) fn unknown() -> Outcome {
         Outcome::told(Told::Nothing)
@@ -142,9 +158,11 @@ impl Outcome {
 
     /// What it comes to, or the reply that is to be read for that.
     pub(crate) fn into_known(self) -> Result<(Ended, Failure), Box<Unread>> {
-        let Outcome { cost, told, hint } = self;
+        let Outcome { cost, told, hint, model } = self;
         let (fate, kind) = match told {
-            Told::Reply(status, Some(text)) => return Err(Box::new(Unread { status, text, cost, hint })),
+            Told::Reply(status, Some(text)) => {
+                return Err(Box::new(Unread { status, text, cost, hint, model }));
+            }
             Told::Nothing => (Fate::Unknown, FailureKind::Final),
             Told::Reply(_, None) | Told::Done | Told::Failure(FailureKind::Final) => {
                 (Fate::Answered, FailureKind::Final)
@@ -154,11 +172,11 @@ impl Outcome {
             }
             Told::Failure(kind) => (Fate::Failed { wait: hint }, kind),
         };
-        Ok((Ended::from(fate).cost(cost), Failure { kind, hint }))
+        Ok((Ended { cost: Some(cost), fate, model }, Failure { kind, hint }))
     }
 
     fn told(told: Told) -> Outcome {
-        Outcome { cost: Cost::nothing(), told, hint: None }
+        Outcome { cost: Cost::nothing(), told, hint: None, model: None }
     }
 }
 
@@ -169,6 +187,7 @@ pub(crate) struct Unread {
     text: Box<Text>,
     cost: Cost,
     hint: Option<Duration>,
+    model: Option<Box<str>>,
 }
 
 impl Unread {
@@ -184,6 +203,7 @@ impl Unread {
                 *wait = Some(hint);
             }
         }
+        ended.model = ended.model.or_else(|| self.model.take());
         self.take_usage(&reading);
         (ended.cost(self.cost), failure)
     }

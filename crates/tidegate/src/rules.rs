@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tidegate_core::presets;
 use tidegate_core::reply::Reader;
 use tidegate_core::retry::{Budget, RetryPolicy};
 
@@ -54,6 +55,12 @@ impl Rules {
     /// Who reads the replies of a service.
     pub fn reader(&self, service: &str) -> Reader<'_> {
         self.config.reader(service)
+    }
+
+    /// Whether the preset of a service marks an endpoint as one that does no harm twice.
+    pub fn repeats(&self, service: &str, endpoint: &str) -> bool {
+        let preset = self.config.services.get(service).and_then(|service| service.preset.as_deref());
+        preset.and_then(presets::by_name).is_some_and(|preset| preset.repeats(endpoint))
     }
 
     /// When the calls of a service are tried again. A call that names none goes to the only one there is; one

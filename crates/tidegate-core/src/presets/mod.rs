@@ -9,6 +9,7 @@
 //! vendor sends no headers nothing would ever correct it.
 
 mod llm;
+mod repeatable;
 mod web;
 
 use std::collections::BTreeMap;
@@ -289,6 +290,31 @@ mod tests {
                 config.services.insert(preset.name.to_owned(), preset.service(tier));
                 assert_eq!(config.validate(), Ok(()), "{} {tier:?}", preset.name);
             }
+        }
+    }
+
+    #[test]
+    fn generation_may_be_asked_for_twice_and_what_is_stored_may_not() {
+        let repeats = |preset: &str, endpoint: &str| by_name(preset).unwrap().repeats(endpoint);
+        for (preset, endpoint) in [
+            ("openai", "POST /v1/responses"),
+            ("openai", "POST /v1/embeddings"),
+            ("azure-openai", "POST /openai/deployments/ours/chat/completions?api-version=1"),
+            ("anthropic", "POST /v1/messages"),
+            ("gemini", "POST /v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse"),
+            ("gemini", "POST /v1beta/models/gemini-embedding-001:batchEmbedContents"),
+        ] {
+            assert!(repeats(preset, endpoint), "{preset} {endpoint}");
+        }
+        for (preset, endpoint) in [
+            ("openai", "POST /v1/threads/thread_1/messages"),
+            ("openai", "POST /v1/responses/resp_1/cancel"),
+            ("openai", "POST /v1/batches"),
+            ("anthropic", "POST /v1/messages/batches"),
+            ("openai", "PATCH /v1/chat/completions"),
+            ("github", "POST /repos/ours/it/embeddings"),
+        ] {
+            assert!(!repeats(preset, endpoint), "{preset} {endpoint}");
         }
     }
 

@@ -59,15 +59,6 @@ pub struct Vendor {
     pub source: &'static str,
 }
 
-impl Vendor {
-    /// Whether it serves language models.
-    #[must_use]
-    pub fn is_llm(&self) -> bool {
-        let gateway = matches!(self.name, "litellm" | "openrouter");
-        gateway || llm::ROWS.iter().any(|row| row.name == self.name)
-    }
-}
-
 /// The vendors, those first whose signs outweigh the others'.
 static TABLE: &[&[Vendor]] = &[gateways::ROWS, llm::ROWS, web::ROWS, generic::ROWS];
 

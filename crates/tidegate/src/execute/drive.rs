@@ -139,7 +139,8 @@ where
     }
 
     fn set_out(&mut self) -> Step<T, E, Fut> {
-        let retries = self.gate.rules().retries(self.call.service());
+        let rules = self.gate.rules();
+        let retries = rules.retries(self.call.service());
         let policy = self.settings.policy.take().unwrap_or(retries.policy);
         let (arrived, timeout) = self.gate.arrive(&self.call);
         let ahead = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
@@ -148,7 +149,7 @@ where
             deadline: self.settings.deadline.map_or(Nanos::NEVER, |at| arrived.at().after(ahead(at))),
             max_elapsed: self.settings.max_elapsed,
         };
-        let repeatable = self.settings.is_repeatable(&self.call);
+        let repeatable = self.settings.is_repeatable(&self.call, &rules);
         let course = Course::new(policy, retries.budget, repeatable, bounds, arrived.at());
         self.enter(Way { arrived, course, tick: Nanos::ZERO }, arrived.at())
     }
@@ -215,7 +216,7 @@ where
             }
             Err(error) => {
                 let outcome = said.take().unwrap_or_else(|| self.outcome_of(&error));
-                let failure = permit.conclude(outcome);
+                let failure = permit.conclude(outcome.asked_for(self.call.stated_model()));
                 self.after_failure(error, failure, since, way)
             }
         }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::drive::{Execute, Reported};
 use super::progress::{Listeners, Progress, ProgressStream};
 use crate::outcome::Outcome;
+use crate::rules::Rules;
 
 pub(super) struct Settings<'a, E> {
     pub policy: Option<RetryPolicy>,
@@ -36,12 +37,12 @@ impl<E> Default for Settings<'_, E> {
 
 impl<E> Settings<'_, E> {
     /// Whether the call may be made again though it may have been done already.
-    pub fn is_repeatable(&self, call: &Call) -> bool {
-        let by_method = || {
-            let method = call.stated_endpoint().and_then(|endpoint| endpoint.split(' ').next());
-            method.is_some_and(|method| is_repeatable(method, false, false))
+    pub fn is_repeatable(&self, call: &Call, rules: &Rules) -> bool {
+        let by_endpoint = |endpoint: &str| {
+            let method = endpoint.split(' ').next().unwrap_or_default();
+            is_repeatable(method, false, rules.repeats(call.service(), endpoint))
         };
-        self.repeatable.unwrap_or_else(by_method)
+        self.repeatable.unwrap_or_else(|| call.stated_endpoint().is_some_and(by_endpoint))
     }
 }
 
@@ -117,8 +118,9 @@ impl<'a, T, E, F, Fut> Execute<'a, T, E, F, Fut> {
     }
 
     /// Whether the call may be made again though it may have been done already. Unless this says so, only a call
-    /// whose [endpoint](Call::endpoint) begins with `GET`, `HEAD`, `PUT` or `DELETE` may; what was turned away
-    /// or never got there may in any case.
+    /// may whose [endpoint](Call::endpoint) begins with `GET`, `HEAD`, `PUT` or `DELETE`, or is one of generation
+    /// or embedding of the service's preset. What was turned away or never got there may be made again in any
+    /// case.
     pub fn repeatable(mut self, repeatable: bool) -> Self {
         self.settings.repeatable = Some(repeatable);
         self

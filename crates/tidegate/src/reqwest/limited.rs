@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use http::Extensions;
 use reqwest_middleware::{Error, Middleware, Next};
 use tidegate_core::Call;
-use tidegate_core::retry::{RetryPolicy, is_repeatable};
+use tidegate_core::retry::RetryPolicy;
 use tokio::sync::Mutex;
 
 use super::asked::call_of;
@@ -60,13 +60,6 @@ impl Limited {
         self.repeatable = true;
         self
     }
-
-    fn is_repeatable(&self, request: &Request, call: &Call) -> bool {
-        let (method, path) = (request.method().as_str(), request.url().path());
-        let rules = self.gate.shared.rules();
-        let marked = self.repeatable || rules.config().marks_repeatable(call.service(), method, path);
-        is_repeatable(method, request.headers().contains_key("idempotency-key"), marked)
-    }
 }
 
 #[async_trait]
@@ -79,7 +72,8 @@ impl Middleware for Limited {
     ) -> Result<Response, Error> {
         let stated = extensions.get::<Call>().unwrap_or(&self.call);
         let call = call_of(&request, stated, self.gate.shared.rules().config());
-        let repeatable = self.is_repeatable(&request, &call);
+        // What its method or the preset says is known to the gate.
+        let repeatable = self.repeatable || request.headers().contains_key("idempotency-key");
         let meaning = Meaning { gate: self.gate.shared.clone(), service: call.service().to_owned() };
         let source = Source::new(request);
         let only_once = source.is_single();
@@ -91,8 +85,9 @@ impl Middleware for Limited {
             let reply = next.clone().run(request, *extensions.lock().await).await;
             judge(reply, &attempt, meaning).await
         });
-        let sent = sent.repeatable(repeatable);
-        match if only_once { sent.retry(no_retries()).await } else { sent.await } {
+        let sent = if repeatable { sent.repeatable(true) } else { sent };
+        let sent = if only_once { sent.retry(no_retries()) } else { sent };
+        match sent.await {
             Ok(reply) => Ok(reply),
             Err(ExecuteError::Refused(refused)) => Err(Error::middleware(refused)),
             Err(ExecuteError::Failed(failed) | ExecuteError::Exhausted { last: failed, .. }) => failed.told(),

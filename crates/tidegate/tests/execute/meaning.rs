@@ -59,6 +59,23 @@ async fn r7_what_is_worth_another_try_by_status_by_the_upstreams_word_and_by_wha
 }
 
 #[tokio::test(start_paused = true)]
+async fn r7_generation_is_repeatable_where_the_preset_says_so() {
+    let gate = gate("[services.openai]\npreset = \"openai\"\n[services.other]\n");
+    let attempts = async |service: &str, endpoint: &str| {
+        let calls = Cell::new(0);
+        let op = |attempt: tidegate::Attempt| {
+            calls.set(calls.get() + 1);
+            async move { if attempt.is_retry() { Ok(()) } else { Err(Outcome::failed().because("broken")) } }
+        };
+        let _ = gate.execute(Call::to(service).endpoint(endpoint), op).await;
+        calls.get()
+    };
+    assert_eq!(attempts("openai", "POST /v1/chat/completions").await, 2);
+    assert_eq!(attempts("openai", "POST /v1/files").await, 1);
+    assert_eq!(attempts("other", "POST /v1/chat/completions").await, 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn r7_a_caller_says_what_may_be_repeated_and_what_its_own_errors_mean() {
     let attempts = async |call: Call, repeatable: Option<bool>, kind: io::ErrorKind| {
         let calls = Cell::new(0);

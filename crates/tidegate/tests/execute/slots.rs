@@ -27,6 +27,22 @@ async fn a_call_that_waits_to_retry_holds_no_slot_and_comes_back_before_those_wh
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refusal_holds_back_the_calls_for_the_same_model_and_no_others() {
+    let gate = gate("[services.api]\n");
+    let call = |model: &str| Call::to("api").model(model);
+    let op = |_| async { Err::<(), _>(Outcome::refused().retry_after(9 * SECOND).because("too fast")) };
+    let policy = RetryPolicy::builder().max_retries(0).build().expect("valid");
+    gate.execute(call("large"), op).retry(policy).await.expect_err("refused");
+    let refused = gate.try_acquire(call("large")).expect_err("its window is open");
+    assert_eq!(refused.wait(), Some(9 * SECOND));
+    gate.try_acquire(call("small")).expect("another model").finish(Outcome::done());
+    let permit = gate.try_acquire(call("small")).expect("another model");
+    permit.finish(Outcome::refused().model("small"));
+    gate.try_acquire(call("small")).expect_err("its window is open now");
+    gate.try_acquire(call("tiny")).expect("another model").finish(Outcome::done());
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_attempt_that_the_gate_does_not_let_go_again_is_exhausted_with_the_gates_word() {
     let gate = gate("[services.api]\nconcurrency = 1\nretry = { jitter = 0.0 }\n");
     let call = gate.execute(Call::to("api").timeout(3 * SECOND), |_| async { Err::<(), _>(nobody_there()) });
