@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tidegate_core::Call;
 use tidegate_core::reply::{Reading, StreamReader, UnixMillis, Usage, Verdict};
 
 use crate::gate::Shared;
@@ -43,18 +44,18 @@ impl Seen {
     }
 }
 
-/// What the replies of a service mean.
+/// What the replies to a call mean.
 #[derive(Clone)]
 pub(super) struct Meaning {
     pub gate: Arc<Shared>,
-    pub service: String,
+    pub call: Call,
 }
 
 impl Meaning {
     /// How a call ended whose reply was no error and had this body.
     pub fn outcome(&self, seen: Seen) -> Outcome {
         let rules = self.gate.rules();
-        let reader = rules.reader(&self.service);
+        let reader = rules.reader(self.call.service());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = UnixMillis(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
         let (usage, failure) = match seen {
@@ -63,7 +64,7 @@ impl Meaning {
             Seen::Nothing => (None, None),
         };
         match (failure, usage) {
-            (Some(failure), _) => of_failure(&failure),
+            (Some(failure), _) => of_failure(&failure).asked_for(self.call.stated_model()),
             (None, Some(usage)) => self.of_usage(&usage),
             (None, None) => Outcome::done(),
         }
@@ -74,7 +75,7 @@ impl Meaning {
         if usage.total_tokens.is_none() {
             return Outcome::done();
         }
-        let charge = self.gate.rules().config().counting(&self.service).settle(usage);
+        let charge = self.gate.rules().config().counting(self.call.service()).settle(usage);
         let parts = Outcome::done().input_tokens(charge.input_tokens).output_tokens(charge.output_tokens);
         let outcome = parts.tokens(charge.tokens);
         usage.cost_usd.map_or(outcome.clone(), |dollars| outcome.usd(dollars))

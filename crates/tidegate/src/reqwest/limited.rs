@@ -74,7 +74,7 @@ impl Middleware for Limited {
         let call = call_of(&request, stated, self.gate.shared.rules().config());
         // What its method or the preset says is known to the gate.
         let repeatable = self.repeatable || request.headers().contains_key("idempotency-key");
-        let meaning = Meaning { gate: self.gate.shared.clone(), service: call.service().to_owned() };
+        let meaning = Meaning { gate: self.gate.shared.clone(), call: call.clone() };
         let source = Source::new(request);
         let only_once = source.is_single();
         let extensions = Mutex::new(extensions);

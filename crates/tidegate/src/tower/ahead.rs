@@ -148,9 +148,11 @@ where
     /// # Panics
     /// If `poll_ready` has not said that it is ready.
     fn call(&mut self, request: Request) -> Self::Future {
-        match self.admission() {
-            Ok(permit) => Answer::running(self.inner.call(request), permit, self.outcome.clone()),
-            Err(refused) => Answer::refused(refused, self.outcome.clone()),
+        let admission = self.admission();
+        let (outcome, call) = (self.outcome.clone(), self.call.clone());
+        match admission {
+            Ok(permit) => Answer::running(self.inner.call(request), permit, outcome, call),
+            Err(refused) => Answer::refused(refused, outcome, call),
         }
     }
 }

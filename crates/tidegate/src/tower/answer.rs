@@ -5,11 +5,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
+use tidegate_core::Call;
 use tower_service::Service;
 
 use super::BoxError;
 use super::outcome::ReadOutcome;
 use crate::acquire::Acquire;
+use crate::gate::Gate;
 use crate::outcome::Outcome;
 use crate::permit::Permit;
 use crate::refused::Refused;
@@ -24,6 +26,7 @@ pin_project! {
         #[pin]
         state: State<S, Request, S::Future>,
         outcome: O,
+        call: Call,
     }
 }
 
@@ -40,16 +43,17 @@ impl<S, Request, O> Answer<S, Request, O>
 where
     S: Service<Request>,
 {
-    pub(super) fn waiting(acquire: Acquire, service: S, request: Request, outcome: O) -> Self {
-        Answer { state: State::Waiting { acquire, unsent: Some((service, request)) }, outcome }
+    pub(super) fn waiting(gate: &Gate, call: Call, service: S, request: Request, outcome: O) -> Self {
+        let acquire = gate.acquire(&call);
+        Answer { state: State::Waiting { acquire, unsent: Some((service, request)) }, outcome, call }
     }
 
-    pub(super) fn running(response: S::Future, permit: Permit, outcome: O) -> Self {
-        Answer { state: State::Running { response, permit: Some(permit) }, outcome }
+    pub(super) fn running(response: S::Future, permit: Permit, outcome: O, call: Call) -> Self {
+        Answer { state: State::Running { response, permit: Some(permit) }, outcome, call }
     }
 
-    pub(super) fn refused(refused: Refused, outcome: O) -> Self {
-        Answer { state: State::Refused { refused: Some(refused) }, outcome }
+    pub(super) fn refused(refused: Refused, outcome: O, call: Call) -> Self {
+        Answer { state: State::Refused { refused: Some(refused) }, outcome, call }
     }
 }
 
@@ -77,7 +81,8 @@ where
                     let permit = permit.take().expect("not polled after it is done");
                     return Poll::Ready(match result {
                         Ok(response) => {
-                            permit.finish(this.outcome.read(&response));
+                            let outcome = this.outcome.read(&response);
+                            permit.finish(outcome.asked_for(this.call.stated_model()));
                             Ok(response)
                         }
                         Err(error) => {

@@ -68,10 +68,10 @@ where
     }
 
     fn call(&mut self, request: Request) -> Self::Future {
-        let acquire = self.gate.acquire((self.call)(&request));
+        let call = (self.call)(&request);
         // The clone is not known to be ready: it stays, and the one that is goes with the request.
         let clone = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, clone);
-        Answer::waiting(acquire, ready, request, self.outcome.clone())
+        Answer::waiting(&self.gate, call, ready, request, self.outcome.clone())
     }
 }

@@ -50,7 +50,7 @@ async fn events_pass_as_they_come_and_are_settled_at_their_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_among_the_events_costs_nothing_and_keeps_others_away() {
+async fn a_refusal_among_the_events_costs_nothing_and_keeps_calls_for_its_model_away() {
     let refusal =
         "data: {\"error\": {\"message\": \"Rate limit reached\", \"code\": \"rate_limit_exceeded\"}}\n\n";
     let events = Body::wrap(Events(vec![EVENTS[0], refusal].into_iter()));
@@ -60,7 +60,9 @@ async fn a_refusal_among_the_events_costs_nothing_and_keeps_others_away() {
     assert!(reply.text().await.expect("a body").ends_with(refusal));
     assert_eq!(used(&gate), (0, 0));
     let start = Instant::now();
-    gate.acquire(Call::to("api")).await.expect("in time").cancel();
+    gate.acquire(Call::to("api").model("sea-2")).await.expect("in time").cancel();
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    gate.acquire(Call::to("api").model("sea-1")).await.expect("in time").cancel();
     assert_eq!(start.elapsed(), Duration::from_secs(1), "the stream named no time");
 }
 

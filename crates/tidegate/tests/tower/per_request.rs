@@ -1,9 +1,10 @@
 //! Admission in `call`, by what the request is.
 
+use http::{Request, Response};
 use tidegate::tower::{GateLayer, GatedPerRequest};
 use tidegate::{Call, Gate, Outcome, Priority, Reason, Refused};
 use tokio::time::Instant;
-use tower::{Layer, Service, ServiceExt};
+use tower::{Layer, Service, ServiceExt, service_fn};
 
 use super::upstream::{Ask, LATENCY, Readiness, Reply, Upstream};
 use super::{gate, is_ready, used};
@@ -96,4 +97,20 @@ async fn errors_and_panics_free_the_slot_and_keep_the_cost() {
     let start = Instant::now();
     service.ready().await.expect("ready").call(Ask::Answer { tokens: 10 }).await.expect("answered");
     assert_eq!(start.elapsed(), LATENCY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_429_keeps_only_calls_for_the_same_model_away() {
+    let gate = gate();
+    let web = service_fn(|request: Request<&'static str>| async move {
+        let refused = request.into_body() == "large";
+        Response::builder().status(if refused { 429 } else { 200 }).header("retry-after", "20").body(())
+    });
+    let call = |request: &Request<&'static str>| Call::to("api").model(request.body());
+    let service = GateLayer::for_requests(gate.clone(), call).layer(web);
+    let start = Instant::now();
+    for (model, waited) in [("large", 0), ("small", 0), ("large", 20)] {
+        service.clone().oneshot(Request::new(model)).await.expect("answered");
+        assert_eq!(start.elapsed().as_secs(), waited, "{model}");
+    }
 }
