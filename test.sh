@@ -37,18 +37,22 @@ fi
 if cargo clippy --version >/dev/null 2>&1; then
   step "lints"
   cargo clippy --workspace --all-targets --locked -- -D warnings
+  cargo clippy -p tidegate --all-features --all-targets --locked -- -D warnings
 else
   skip "lints: there is no clippy (rustup component add clippy)"
 fi
 
 step "docs"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+RUSTDOCFLAGS="-D warnings" cargo doc -p tidegate --all-features --no-deps --locked --quiet
 
 step "tests and doc tests"
 if [ "$long" = 1 ]; then
   export TIDEGATE_WORLDS="${TIDEGATE_WORLDS:-600000}" PROPTEST_CASES="${PROPTEST_CASES:-20000}"
 fi
-cargo test --workspace --locked
+# With its features the library has all tests that it has without them, and theirs.
+cargo test --workspace --exclude tidegate --locked
+cargo test -p tidegate --all-features --locked
 if [ "$long" = 1 ]; then
   step "a billion refills"
   cargo test --release --locked -p tidegate-core --test algorithms -- --ignored

@@ -325,14 +325,26 @@ impl Call {
 
     /// The model it asks for, if it says so.
     #[must_use]
-    pub fn stated_model(&self) -> Option<&Arc<str>> {
-        self.shape.model.as_ref()
+    pub fn stated_model(&self) -> Option<&str> {
+        self.shape.model.as_deref()
+    }
+
+    /// The same, to be kept for longer than the call.
+    #[must_use]
+    pub fn shared_model(&self) -> Option<Arc<str>> {
+        self.shape.model.clone()
     }
 
     /// Method and path, if it says so.
     #[must_use]
     pub fn stated_endpoint(&self) -> Option<&str> {
         self.shape.endpoint.as_deref()
+    }
+
+    /// The fingerprint of the API key it uses, if it says so.
+    #[must_use]
+    pub fn stated_key(&self) -> Option<&str> {
+        self.shape.key.as_deref()
     }
 
     /// How long it may wait, if it says so.

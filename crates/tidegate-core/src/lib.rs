@@ -20,6 +20,7 @@ pub mod rate;
 mod recent;
 pub mod refusal;
 pub mod reply;
+pub mod request;
 pub mod retry;
 pub mod time;
 mod tree;

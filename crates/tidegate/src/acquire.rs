@@ -59,12 +59,12 @@ pub(crate) enum Entered {
 
 impl Acquire {
     pub(crate) fn new(gate: Arc<Shared>, call: Call, sleeper: Sleeper) -> Acquire {
-        Acquire { gate, sleeper, model: call.stated_model().cloned(), state: State::New(call, None) }
+        Acquire { gate, sleeper, model: call.shared_model(), state: State::New(call, None) }
     }
 
     /// For an attempt of a call that came before.
     pub(crate) fn again(gate: Arc<Shared>, call: Call, sleeper: Sleeper, turn: Turn) -> Acquire {
-        Acquire { gate, sleeper, model: call.stated_model().cloned(), state: State::New(call, Some(turn)) }
+        Acquire { gate, sleeper, model: call.shared_model(), state: State::New(call, Some(turn)) }
     }
 
     /// Where the call stands in the queue, if it waits.

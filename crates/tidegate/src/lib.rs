@@ -13,6 +13,9 @@
 //!
 //! [`TokenBucket`] and [`SlidingWindow`] are single limits that need no gate, behind the object-safe
 //! [`RateLimiter`] trait.
+//!
+//! Features, none of them on by default: `tower`, a layer that puts a gate in front of any service, and `reqwest`,
+//! a middleware that does the same for a client and sends again what was refused.
 
 #![warn(missing_docs)]
 
@@ -30,11 +33,15 @@ pub mod limiter;
 pub mod outcome;
 pub mod permit;
 pub mod refused;
+#[cfg(feature = "reqwest")]
+pub mod reqwest;
 mod retry_after;
 mod rules;
 mod seats;
 pub mod simple;
 mod timer;
+#[cfg(feature = "tower")]
+pub mod tower;
 pub mod window;
 
 pub use acquire::Acquire;

@@ -47,6 +47,12 @@ impl Rules {
         Rules { config, retries }
     }
 
+    /// What it was made from.
+    #[cfg(feature = "reqwest")]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// Who reads the replies of a service.
     pub fn reader(&self, service: &str) -> Reader<'_> {
         self.config.reader(service)

@@ -11,6 +11,7 @@ mod parse;
 mod path;
 mod preset;
 mod replies;
+mod requests;
 pub mod units;
 
 use std::collections::BTreeMap;

@@ -74,11 +74,11 @@ impl Engine {
     /// remember it until the call ends.
     #[inline]
     #[must_use]
-    pub fn unknown_model<'c>(&self, grant: &Grant, call: &'c Call) -> Option<&'c Arc<str>> {
+    pub fn unknown_model(&self, grant: &Grant, call: &Call) -> Option<Arc<str>> {
         let skeleton = self.in_flight[grant.index as usize].skeleton;
         match self.skeletons[skeleton as usize].key.model {
             Some(_) => None,
-            None => call.stated_model(),
+            None => call.shared_model(),
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use crate::outcome::Outcome;
+use crate::permit::Permit;
 
 /// One attempt at a call: which one it is, and where to say how it ended.
 ///
@@ -51,17 +52,76 @@ impl Attempt {
     /// returns an error it also decides whether another one follows; a value that it returns is a success in
     /// any case.
     pub fn report(&self, outcome: Outcome) {
-        *self.said.0.lock() = Some(outcome);
+        self.said.0.lock().outcome = Some(outcome);
+    }
+
+    /// Keeps the permit beyond the attempt, if that succeeds: for a value that is not all there yet, such as a
+    /// stream, which holds its slot and learns its cost as long as it flows. Whoever takes the permit finishes it.
+    ///
+    /// ```
+    /// use tidegate::{Call, Gate, Outcome, RateLimitConfig};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let gate = Gate::simple(RateLimitConfig::default())?;
+    /// let call = Call::default().tokens(20);
+    /// let (stream, kept) = gate
+    ///     .execute(call, |attempt| async move { Ok::<_, String>((["sea", "sea"], attempt.keep_permit())) })
+    ///     .await?;
+    /// let tokens = stream.iter().count() as u64;
+    /// if let Some(permit) = kept.take() {
+    ///     permit.finish(Outcome::done().tokens(tokens));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn keep_permit(&self) -> KeptPermit {
+        self.said.0.lock().keep = true;
+        KeptPermit(self.said.clone())
+    }
+}
+
+/// The permit of an attempt that has succeeded; made by [`Attempt::keep_permit`]. Dropped, it frees the slot and
+/// keeps the cost, as every permit does.
+#[derive(Debug)]
+#[must_use = "the slot is held while it lives"]
+pub struct KeptPermit(Said);
+
+impl KeptPermit {
+    /// The permit, once the call is done. There is none if the attempt failed.
+    #[must_use]
+    pub fn take(self) -> Option<Permit> {
+        self.0.0.lock().permit.take()
     }
 }
 
 /// What an attempt said about itself. Each has its own: a task that it left behind cannot speak for the next.
 #[derive(Clone, Default)]
-pub(super) struct Said(Arc<Mutex<Option<Outcome>>>);
+pub(super) struct Said(Arc<Mutex<Word>>);
+
+#[derive(Default)]
+struct Word {
+    outcome: Option<Outcome>,
+    /// Somebody wants the permit.
+    keep: bool,
+    permit: Option<Permit>,
+}
 
 impl Said {
+    /// The attempt succeeded: its permit is finished, or goes to whoever keeps it.
+    pub fn succeeded(&self, permit: Permit) {
+        let mut word = self.0.lock();
+        if word.keep {
+            word.permit = Some(permit);
+            return;
+        }
+        let outcome = word.outcome.take().unwrap_or_else(Outcome::done);
+        drop(word);
+        permit.finish(outcome);
+    }
+
     pub fn take(&self) -> Option<Outcome> {
-        self.0.lock().take()
+        self.0.lock().outcome.take()
     }
 }
 

@@ -215,7 +215,7 @@ where
         drop(future);
         match result {
             Ok(value) => {
-                permit.finish(said.take().unwrap_or_else(Outcome::done));
+                said.succeeded(permit);
                 let (attempts, waited) = (way.course.attempts(), way.course.waited());
                 trace::succeeded(way.rules.service(&self.call), attempts);
                 Step::End(Ok(Report { value, attempts, waited, history: way.course.take_history() }))

@@ -42,7 +42,7 @@ use tidegate_core::Call;
 
 use crate::gate::Gate;
 
-pub use attempt::Attempt;
+pub use attempt::{Attempt, KeptPermit};
 pub use drive::{Execute, Reported};
 pub use ends::{ExecuteError, GaveUp, Report, Tried};
 pub use known::Failed;

@@ -85,7 +85,7 @@ impl Shared {
         let now = inner.time(now);
         match inner.engine.try_admit(call, now) {
             Ok(grant) => {
-                let model = inner.engine.unknown_model(&grant, call).cloned();
+                let model = inner.engine.unknown_model(&grant, call);
                 self.hand_out(inner);
                 Ok(Permit::new(grant, Duration::ZERO, model, self.clone()))
             }

@@ -1,0 +1,25 @@
+//! How the requests of a service are counted.
+
+use super::Config;
+use crate::presets;
+use crate::vendor::Counting;
+
+impl Config {
+    /// How a service counts the tokens of a call: as its vendor does, where it names one.
+    ///
+    /// ```
+    /// use tidegate_core::Config;
+    /// use tidegate_core::vendor::Counting;
+    ///
+    /// let config = Config::parse("[services.ours]\nprofile = \"anthropic\"\n", "tidegate.toml")?;
+    /// assert!(!config.counting("ours").cached_counts);
+    /// assert_eq!(config.counting("nobody"), Counting::PLAIN);
+    /// # Ok::<(), tidegate_core::config::ConfigErrors>(())
+    /// ```
+    #[must_use]
+    pub fn counting(&self, service: &str) -> Counting {
+        let Some(service) = self.services.get(service) else { return Counting::PLAIN };
+        let preset = || Some(presets::by_name(service.preset.as_deref()?)?.vendor());
+        service.profile_base(&self.profiles).or_else(preset).map_or(Counting::PLAIN, |vendor| vendor.counting)
+    }
+}

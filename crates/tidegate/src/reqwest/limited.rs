@@ -1,0 +1,180 @@
+//! The middleware: a permit for each attempt, and another attempt where that helps.
+
+use std::time::Duration;
+
+use ::reqwest::{Request, Response};
+use async_trait::async_trait;
+use http::Extensions;
+use reqwest_middleware::{Error, Middleware, Next};
+use tidegate_core::Call;
+use tidegate_core::retry::RetryPolicy;
+use tokio::sync::Mutex;
+
+use super::asked::call_of;
+use super::cost::Meaning;
+use super::metered::metered;
+use super::reply::look_into;
+use crate::execute::{Attempt, ExecuteError};
+use crate::gate::Gate;
+use crate::outcome::Outcome;
+
+/// Lets the requests of a client go when their limits allow, and makes those again that failed; see the
+/// [module](super).
+#[derive(Clone, Debug)]
+pub struct Limited {
+    gate: Gate,
+    call: Call,
+    repeatable: bool,
+}
+
+/// What it took to get a reply; in the reply's extensions.
+///
+/// ```
+/// # fn seen(reply: &reqwest::Response) {
+/// use tidegate::reqwest::Attempts;
+///
+/// if let Some(Attempts { count, waited, .. }) = reply.extensions().get() {
+///     eprintln!("sent {count} times, after {waited:.1?} of waiting");
+/// }
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Attempts {
+    /// How often the request was sent.
+    pub count: u32,
+    /// How long it waited in all, for permits and between attempts.
+    pub waited: Duration,
+}
+
+impl Limited {
+    /// Requests are this call unless they carry one of their own in their extensions.
+    #[must_use]
+    pub fn new(gate: Gate, call: Call) -> Limited {
+        Limited { gate, call, repeatable: false }
+    }
+
+    /// Every request may be sent again though it may have been done already.
+    #[must_use]
+    pub fn repeatable(mut self) -> Limited {
+        self.repeatable = true;
+        self
+    }
+}
+
+#[async_trait]
+impl Middleware for Limited {
+    async fn handle(
+        &self,
+        request: Request,
+        extensions: &mut Extensions,
+        next: Next<'_>,
+    ) -> Result<Response, Error> {
+        let stated = extensions.get::<Call>().unwrap_or(&self.call);
+        let call = call_of(&request, stated, self.gate.shared.rules().config());
+        // What its method or the preset says is known to the gate.
+        let repeatable = self.repeatable || request.headers().contains_key("idempotency-key");
+        let meaning = Meaning { gate: self.gate.shared.clone(), call: call.clone() };
+        let source = Source::new(request);
+        let only_once = source.is_single();
+        let extensions = Mutex::new(extensions);
+
+        let (source, extensions, next, meaning) = (&source, &extensions, &next, &meaning);
+        let sent = self.gate.execute(call, |attempt| async move {
+            let request = source.copy().ok_or(Failed::Spent)?;
+            let reply = next.clone().run(request, *extensions.lock().await).await;
+            judge(reply, &attempt, meaning).await
+        });
+        let sent = if repeatable { sent.repeatable(true) } else { sent };
+        let sent = if only_once { sent.retry(no_retries()) } else { sent };
+        match sent.await {
+            Ok(reply) => Ok(reply),
+            Err(ExecuteError::Refused(refused)) => Err(Error::middleware(refused)),
+            Err(ExecuteError::Failed(failed) | ExecuteError::Exhausted { last: failed, .. }) => failed.told(),
+        }
+    }
+}
+
+/// A request that is sent as often as it takes: a copy of it, or itself where it cannot be copied.
+struct Source(parking_lot::Mutex<Option<Request>>);
+
+impl Source {
+    fn new(request: Request) -> Source {
+        Source(parking_lot::Mutex::new(Some(request)))
+    }
+
+    fn is_single(&self) -> bool {
+        self.0.lock().as_ref().is_none_or(|request| request.try_clone().is_none())
+    }
+
+    fn copy(&self) -> Option<Request> {
+        let mut held = self.0.lock();
+        held.as_ref()?.try_clone().or_else(|| held.take())
+    }
+}
+
+/// An attempt that did not succeed.
+enum Failed {
+    Reply(Response),
+    Error(Error),
+    /// The request was sent, and there is no copy of it.
+    Spent,
+}
+
+impl Failed {
+    /// What the caller is told in the end: what the upstream said last.
+    fn told(self) -> Result<Response, Error> {
+        match self {
+            Failed::Reply(reply) => Ok(reply),
+            Failed::Error(error) => Err(error),
+            Failed::Spent => Err(Error::middleware(SentOnce)),
+        }
+    }
+}
+
+/// The body of the request was a stream, and is gone.
+#[derive(Debug, thiserror::Error)]
+#[error("the request cannot be sent again: its body was a stream")]
+struct SentOnce;
+
+/// What an attempt came to. A reply that is no error keeps the permit until its body has ended.
+async fn judge(
+    reply: Result<Response, Error>,
+    attempt: &Attempt,
+    meaning: &Meaning,
+) -> Result<Response, Failed> {
+    let mut reply = match reply {
+        Ok(reply) => reply,
+        Err(error) => {
+            if let Some(outcome) = of_error(&error) {
+                attempt.report(outcome);
+            }
+            return Err(Failed::Error(error));
+        }
+    };
+    let status = reply.status();
+    reply.extensions_mut().insert(Attempts { count: attempt.number(), waited: attempt.waited() });
+    attempt.report(Outcome::reply(status, reply.headers()));
+    if status.is_client_error() || status.is_server_error() {
+        let (reply, seen) = look_into(reply).await;
+        attempt.report(Outcome::reply(status, reply.headers()).body(&seen));
+        return Err(Failed::Reply(reply));
+    }
+    // Nobody reads a body that is not there, so it would never end.
+    let empty = reply.content_length() == Some(0);
+    Ok(if empty { reply } else { metered(reply, attempt.keep_permit(), meaning.clone()) })
+}
+
+/// What an error means. One of another middleware says nothing.
+fn of_error(error: &Error) -> Option<Outcome> {
+    match error {
+        Error::Reqwest(error) if error.is_connect() => Some(Outcome::unreached()),
+        Error::Reqwest(error) if error.is_builder() || error.is_redirect() => None,
+        Error::Reqwest(_) => Some(Outcome::failed()),
+        Error::Middleware(_) => None,
+    }
+}
+
+fn no_retries() -> RetryPolicy {
+    RetryPolicy::builder().max_retries(0).build().unwrap_or_default()
+}
