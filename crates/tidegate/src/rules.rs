@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tidegate_core::Call;
 use tidegate_core::presets;
 use tidegate_core::reply::Reader;
 use tidegate_core::retry::{Budget, RetryPolicy};
@@ -57,17 +58,24 @@ impl Rules {
         self.config.reader(service)
     }
 
+    /// The service that a call goes to, by its name: one that names none goes to the only one there is.
+    pub fn service<'s>(&'s self, call: &'s Call) -> &'s str {
+        match (call.service(), self.retries.len()) {
+            ("", 1) => self.retries.keys().next().map_or("", String::as_str),
+            (named, _) => named,
+        }
+    }
+
     /// Whether the preset of a service marks an endpoint as one that does no harm twice.
     pub fn repeats(&self, service: &str, endpoint: &str) -> bool {
         let preset = self.config.services.get(service).and_then(|service| service.preset.as_deref());
         preset.and_then(presets::by_name).is_some_and(|preset| preset.repeats(endpoint))
     }
 
-    /// When the calls of a service are tried again. A call that names none goes to the only one there is; one
-    /// that is unknown is refused by the engine before any of this matters.
+    /// When the calls of a service are tried again. Those of one that is unknown are refused by the engine before
+    /// any of this matters.
     pub fn retries(&self, service: &str) -> Retries {
-        let only = || self.retries.values().next().filter(|_| service.is_empty());
-        self.retries.get(service).or_else(only).cloned().unwrap_or_else(|| {
+        self.retries.get(service).cloned().unwrap_or_else(|| {
             let policy = RetryPolicy::default();
             Retries { budget: new_budget(&policy), policy, share: None }
         })

@@ -55,6 +55,8 @@ async fn each_attempt_is_an_event_with_service_attempt_outcome_and_delay() {
         .execute(Call::to("api"), |_| async { Err::<(), _>(Outcome::unreached().because("nobody there")) });
     call.await.expect_err("never done");
     gate.execute(Call::to("other"), |_| async { Ok::<_, Failed>(()) }).await.expect_err("unknown");
+    let simple = Gate::simple(tidegate::RateLimitConfig::default()).expect("valid");
+    simple.execute(Call::default(), |_| async { Ok::<_, Failed>(()) }).await.expect("done");
     let notes = notes.0.lock().expect("no panic").clone();
     let expected = [
         (Level::INFO, "service=\"api\" attempt=1 outcome=\"refused\" delay=1.0 "),
@@ -65,6 +67,7 @@ async fn each_attempt_is_an_event_with_service_attempt_outcome_and_delay() {
             Level::WARN,
             "service=\"other\" attempt=1 outcome=\"held back\" why=no service named `other` in the config ",
         ),
+        (Level::DEBUG, "service=\"simple\" attempt=1 outcome=\"done\" "),
     ];
     assert_eq!(notes, expected.map(|(level, text)| (level, text.to_owned())));
 }

@@ -31,6 +31,7 @@ use crate::gate::Shared;
 use crate::outcome::Outcome;
 use crate::permit::Permit;
 use crate::refused::Refused;
+use crate::rules::Rules;
 
 /// How often a waiting call tells of itself.
 const TICK: Duration = Duration::from_secs(1);
@@ -67,7 +68,10 @@ enum State<Fut> {
 /// What goes with a call from attempt to attempt.
 struct Way {
     arrived: Arrived,
+    /// When it came into the queue for the coming attempt.
+    entered: Nanos,
     course: Course,
+    rules: Arc<Rules>,
     /// When to tell of the call next.
     tick: Nanos,
 }
@@ -140,7 +144,7 @@ where
 
     fn set_out(&mut self) -> Step<T, E, Fut> {
         let rules = self.gate.rules();
-        let retries = rules.retries(self.call.service());
+        let retries = rules.retries(rules.service(&self.call));
         let policy = self.settings.policy.take().unwrap_or(retries.policy);
         let (arrived, timeout) = self.gate.arrive(&self.call);
         let ahead = |deadline: Instant| deadline.saturating_duration_since(Instant::now());
@@ -151,12 +155,12 @@ where
         };
         let repeatable = self.settings.is_repeatable(&self.call, &rules);
         let course = Course::new(policy, retries.budget, repeatable, bounds, arrived.at());
-        self.enter(Way { arrived, course, tick: Nanos::ZERO }, arrived.at())
+        self.enter(Way { arrived, entered: arrived.at(), course, tick: Nanos::ZERO, rules })
     }
 
     /// Into the queue, at the call's first arrival.
-    fn enter(&self, way: Way, now: Nanos) -> Step<T, E, Fut> {
-        let turn = Turn { arrived: way.arrived, timeout: way.course.queue_time(now) };
+    fn enter(&self, way: Way) -> Step<T, E, Fut> {
+        let turn = Turn { arrived: way.arrived, timeout: way.course.queue_time(way.entered) };
         let sleeper = self.alarm.sleeper();
         let acquire = Acquire::again(self.gate.clone(), self.call.clone(), sleeper, turn);
         Step::On(State::Queued(acquire, Way { tick: Nanos::ZERO, ..way }))
@@ -211,7 +215,7 @@ where
             Ok(value) => {
                 said.succeeded(permit);
                 let (attempts, waited) = (way.course.attempts(), way.course.waited());
-                trace::succeeded(self.call.service(), attempts);
+                trace::succeeded(way.rules.service(&self.call), attempts);
                 Step::End(Ok(Report { value, attempts, waited, history: way.course.take_history() }))
             }
             Err(error) => {
@@ -226,7 +230,7 @@ where
     fn after_failure(&mut self, error: E, failure: Failure, since: Nanos, mut way: Way) -> Step<T, E, Fut> {
         let now = self.gate.now();
         let next = way.course.failed(failure, now.since(since), self.gate.chance.draw(), now);
-        trace::failed(self.call.service(), way.course.attempts(), failure, next);
+        trace::failed(way.rules.service(&self.call), way.course.attempts(), failure, next);
         let why = match next {
             Ok(delay) => {
                 self.last = Some(error);
@@ -252,7 +256,7 @@ where
             let now = self.gate.now();
             if now >= rest.until {
                 way.course.rested(now.since(rest.since));
-                return self.enter(way, now);
+                return self.enter(Way { entered: now, ..way });
             }
             let tokens_left = self.gate.tightest(&self.call);
             self.tell(&mut way, |attempt| Progress {
@@ -279,8 +283,9 @@ where
     }
 
     /// The gate did not let an attempt go: the first one, or one more.
-    fn turned_down(&mut self, refused: Refused, way: Way) -> ExecuteError<E> {
-        trace::refused(self.call.service(), way.course.attempts() + 1, &refused);
+    fn turned_down(&mut self, refused: Refused, mut way: Way) -> ExecuteError<E> {
+        way.course.rested(self.gate.now().since(way.entered));
+        trace::refused(way.rules.service(&self.call), way.course.attempts() + 1, &refused);
         match self.last.take() {
             Some(last) => exhausted(last, GaveUp::Refused(Box::new(refused)), way),
             None => ExecuteError::Refused(refused),

@@ -40,7 +40,7 @@ impl<E> Settings<'_, E> {
     pub fn is_repeatable(&self, call: &Call, rules: &Rules) -> bool {
         let by_endpoint = |endpoint: &str| {
             let method = endpoint.split(' ').next().unwrap_or_default();
-            is_repeatable(method, false, rules.repeats(call.service(), endpoint))
+            is_repeatable(method, false, rules.repeats(rules.service(call), endpoint))
         };
         self.repeatable.unwrap_or_else(|| call.stated_endpoint().is_some_and(by_endpoint))
     }

@@ -74,3 +74,16 @@ async fn retries_of_what_failed_are_paid_from_the_services_budget_and_a_reload_k
     });
     call.await.expect("a refusal is not paid for");
 }
+
+#[tokio::test(start_paused = true)]
+async fn every_call_adds_its_share_to_the_budget_and_a_retry_adds_nothing() {
+    let gate = gate(
+        "[services.api]\nretry = { initial = \"1ms\", max = \"1ms\", max_retries = 1000, budget = 1.0 }\n",
+    );
+    for _ in 0..49 {
+        gate.execute(Call::to("api"), |_| async { Ok::<_, Failed>(()) }).await.expect("done");
+    }
+    let call = gate.execute(Call::to("api"), |_| async { Err::<(), _>(nobody_there()) });
+    let (attempts, .., why) = exhausted(call.await.expect_err("never done"));
+    assert_eq!((attempts, why), (1 + 100 + 50, GaveUp::BudgetSpent), "a hundred, and one for each call");
+}
