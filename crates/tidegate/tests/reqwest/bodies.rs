@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::Frame;
 use reqwest::Body;
-use tidegate::Call;
+use tidegate::{Call, Config, Gate};
 use tokio::time::Instant;
 
 use super::upstream::Upstream;
@@ -79,6 +79,27 @@ async fn a_reply_that_is_not_read_to_its_end_keeps_what_was_reserved() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reply_is_settled_with_its_last_byte_though_nobody_asks_for_more() {
+    let (gate, upstream) = (gate(), Upstream::default().json(ANSWER));
+    let mut reply = client(&gate, &upstream).post(URL).body(CHAT).send().await.expect("answered");
+    assert_eq!(reply.chunk().await.expect("not broken").expect("all of it"), ANSWER);
+    assert_eq!(used(&gate), (0, 30));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_nobody_reads_was_an_answer_all_the_same() {
+    let config = "[services.api]\nbreaker = { failures = 1, open_for = \"30s\" }\n";
+    let gate = Gate::builder().config(Config::parse(config).expect("valid")).build().expect("valid");
+    let upstream = Upstream::default().then(500, &[], "").json(ANSWER);
+    client(&gate, &upstream).post(URL).send().await.expect("answered");
+    gate.try_acquire(Call::to("api")).expect_err("the breaker is open");
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    drop(client(&gate, &upstream).post(URL).send().await.expect("the probe"));
+    let both = [gate.try_acquire(Call::to("api")), gate.try_acquire(Call::to("api"))];
+    assert!(both.iter().all(Result::is_ok), "the breaker is closed");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reply_that_says_no_cost_keeps_what_was_reserved() {
     for (kind, body) in [("text/plain", ANSWER), ("application/json", r#"{"usage": {"prompt_tokens": 4}}"#)] {
         let (gate, upstream) = (gate(), Upstream::default().then(200, &[("content-type", kind)], body));
@@ -98,7 +119,8 @@ async fn a_reply_without_a_body_holds_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_body_that_breaks_off_is_broken_for_the_caller_too() {
     for status in [200, 400] {
-        let broken = Body::wrap(Breaks(Some("{\"usage\": ")));
+        let pieces = vec![Ok("{\"usage\": "), Err(std::io::Error::other("broken off"))];
+        let broken = Body::wrap(Breaks(pieces.into_iter()));
         let upstream = Upstream::default().then(status, &[("content-type", "application/json")], broken);
         let gate = gate();
         let mut reply = client(&gate, &upstream).post(URL).body(CHAT).send().await.expect("answered");
@@ -149,8 +171,8 @@ impl http_body::Body for Events {
     }
 }
 
-/// A body that ends in an error.
-struct Breaks(Option<&'static str>);
+/// A body that breaks off once, and has ended then.
+struct Breaks(std::vec::IntoIter<Result<&'static str, std::io::Error>>);
 
 impl http_body::Body for Breaks {
     type Data = Bytes;
@@ -160,7 +182,6 @@ impl http_body::Body for Breaks {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
-        let broken = || Err(std::io::Error::other("broken off"));
-        Poll::Ready(Some(self.0.take().map_or_else(broken, |begin| Ok(Frame::data(begin.into())))))
+        Poll::Ready(self.0.next().map(|piece| piece.map(|piece| Frame::data(piece.into()))))
     }
 }
