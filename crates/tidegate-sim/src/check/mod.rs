@@ -270,6 +270,9 @@ impl Judge {
         }
         self.note_grants(routes, event, now)?;
         self.check_ranks(routes, event, now)?;
+        if event.ended.is_some() || !event.granted.is_empty() {
+            self.breakers.compare(engine, now)?;
+        }
         self.note_refusals(routes, event, now)?;
         let waiting = engine.waiting();
         if waiting != self.roll.len() {
@@ -282,9 +285,6 @@ impl Judge {
         self.compare_throttles(engine, routes, now)?;
         if event.unsettled && !self.windows.is_empty() {
             self.windows.compare(engine, now)?;
-        }
-        if event.ended.is_some() || !event.granted.is_empty() {
-            self.breakers.compare(engine, now)?;
         }
         self.check_bookings(engine, routes, &touched, event, now)?;
         self.check_deadlines(now)?;
@@ -386,6 +386,11 @@ impl Judge {
                 }
                 Reason::CircuitOpen if !self.breakers.shuts_out(routes.kind(record.kind), now) => {
                     Some("was refused by a breaker that lets it through")
+                }
+                Reason::CircuitOpen
+                    if !self.breakers.is_of(refusal.limit.as_deref(), routes.kind(record.kind)) =>
+                {
+                    Some("was refused by a breaker and told something else")
                 }
                 Reason::TooLarge { cost, capacity } if cost <= capacity => Some("was called too large"),
                 Reason::QueueFull if self.roll.lowest(routes.kind(record.kind).service) < Some(class) => {
