@@ -97,7 +97,7 @@ pub struct GroupReport {
     pub went: u64,
     /// Calls that the upstream answered well.
     pub succeeded: u64,
-    /// Refused at arrival: hopeless, too large, no service.
+    /// Refused at arrival, or when they came back: hopeless, too large, a breaker is open, no service.
     pub refused: u64,
     /// Waited in vain.
     pub timed_out: u64,

@@ -24,6 +24,7 @@ service-0                  used  units     of
   service-0/requests/1m  99.7 %  5,983  6,000
   upstream: requests/1m  90.0 %  5,400  6,000
   5,983 sent, 5,900 accepted, 60 rejected (1.0 %), 23 failed
+  83 retries; 2 backoff windows, 12.50 s in all; 1 breaker opening
 
 priority  calls   went  wait p50      p99    max  refused  timeouts  shed  cancelled  unfinished
 high        119    119     63 ms   171 ms  1m50s        0         0     0          0           0
@@ -152,6 +153,7 @@ fn the_json_has_the_names_that_are_documented() {
                 ],
                 "upstream": [{ "name": "requests/1m", "supply": 6_000.0, "used": 5_400, "used_share": 0.9 }],
                 "sent": 5_983, "accepted": 5_900, "rejected": 60, "rejected_share": 60.0 / 5_983.0, "failed": 23, "lost": 0,
+                "retries": 83, "windows": 2, "windows_ms": 12_500.0, "breaker_openings": 1,
             }],
             "priorities": groups(["high", "low"]),
             "workloads": groups(["user", "agents"]),

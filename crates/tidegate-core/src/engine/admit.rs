@@ -8,6 +8,7 @@ use super::judge::Role;
 use super::lane::{Lane, Like, Use};
 use super::pass::Arrival;
 use super::roster::Roster;
+use super::route::Skeleton;
 use super::{Admission, Engine, Grant, MAX_UNIT_KINDS, Ticket, Units, Verdict};
 use crate::algorithm::UNBOUNDED;
 use crate::call::Call;
@@ -295,12 +296,16 @@ impl Engine {
         let lane = &self.lanes[run.lane as usize];
         let (bound, class, units) = (lane.bound, lane.class, run.like.units);
         let arrival = Arrival { skeleton: lane.skeleton, loop_: lane.loop_, class, units };
-        let until = match bound {
-            NIL => Nanos::NEVER,
-            _ => self.forecast(ticket, now),
+        let Skeleton { service, breaker, .. } = self.skeletons[arrival.skeleton as usize];
+        let refusal = match reason {
+            // Whatever it waited for, that is not why it is refused.
+            Reason::CircuitOpen => self.circuit_open(breaker, now),
+            reason if bound == NIL => self.no_room(reason, bound, Nanos::NEVER, &arrival, now),
+            reason => {
+                let until = self.forecast(ticket, now);
+                self.no_room(reason, bound, until, &arrival, now)
+            }
         };
-        let refusal = self.no_room(reason, bound, until, &arrival, now);
-        let service = self.skeletons[arrival.skeleton as usize].service;
         let counts = &mut self.services[service as usize].counts;
         match refusal.reason {
             Reason::QueueFull => counts.shed += 1,

@@ -202,6 +202,15 @@ impl Book {
         }
     }
 
+    /// Whether what is in flight leaves no room for `cost` but for what is `withheld`.
+    pub fn lacks_slots(&self, cost: u64, withheld: u64) -> bool {
+        match self.terms {
+            Terms::Concurrency(bound) => self.held + cost + withheld > bound,
+            Terms::ByteBudget(bound) => self.held + withheld > bound,
+            _ => false,
+        }
+    }
+
     /// Whether a budget had room before each of several calls that went at one instant, whatever their order.
     pub fn check_budget(&self, sum: u64, largest: u64) -> Result<(), String> {
         match self.terms {

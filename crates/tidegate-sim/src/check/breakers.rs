@@ -64,6 +64,11 @@ impl Breakers {
         breaker.is_some_and(|breaker| breaker.lets_nobody_through(now))
     }
 
+    /// Whether a limit's name is that of the breaker of a kind of calls.
+    pub fn is_of(&self, limit: Option<&str>, kind: &Kind) -> bool {
+        limit == kind.after.breaker.as_ref().map(|(name, _)| name.as_str())
+    }
+
     /// A call goes.
     pub fn goes(&mut self, kind: &Kind, now: Nanos) -> Result<Option<Pass>, Broken> {
         let Some((name, rules)) = &kind.after.breaker else { return Ok(None) };

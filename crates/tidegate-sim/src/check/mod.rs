@@ -214,7 +214,7 @@ impl Judge {
         if let Some(pass) = record.pass.take() {
             self.breakers.ends(kind, pass, fate, now);
         }
-        self.disturbed |= self.windows.ends(kind, end.ended, routes, now) || self.breakers.holds(kind);
+        self.disturbed |= self.windows.ends(kind, end.ended, routes, now);
         Ok(debt || *fate != Fate::Answered)
     }
 
@@ -270,6 +270,10 @@ impl Judge {
         }
         self.note_grants(routes, event, now)?;
         self.check_ranks(routes, event, now)?;
+        if event.ended.is_some() || !event.granted.is_empty() {
+            self.breakers.compare(engine, now)?;
+            self.disturbed |= self.breakers.hold_anybody();
+        }
         self.note_refusals(routes, event, now)?;
         let waiting = engine.waiting();
         if waiting != self.roll.len() {
@@ -282,9 +286,6 @@ impl Judge {
         self.compare_throttles(engine, routes, now)?;
         if event.unsettled && !self.windows.is_empty() {
             self.windows.compare(engine, now)?;
-        }
-        if event.ended.is_some() || !event.granted.is_empty() {
-            self.breakers.compare(engine, now)?;
         }
         self.check_bookings(engine, routes, &touched, event, now)?;
         self.check_deadlines(now)?;
@@ -380,12 +381,22 @@ impl Judge {
             let class = routes.kind(record.kind).class;
             let wrong = match &refusal.reason {
                 Reason::Timeout if waited && record.deadline > now => Some("timed out too early"),
+                Reason::Timeout | Reason::Hopeless
+                    if !self.stands_in_the_way(refusal, routes.kind(record.kind), now) =>
+                {
+                    Some("was told of a window or a breaker that holds nobody")
+                }
                 Reason::Hopeless if waited => Some("was called hopeless while it waited"),
                 Reason::Hopeless if refusal.wait.is_some_and(|wait| now.after(wait) <= record.deadline) => {
                     Some("was called hopeless though it would have gone in time")
                 }
                 Reason::CircuitOpen if !self.breakers.shuts_out(routes.kind(record.kind), now) => {
                     Some("was refused by a breaker that lets it through")
+                }
+                Reason::CircuitOpen
+                    if !self.breakers.is_of(refusal.limit.as_deref(), routes.kind(record.kind)) =>
+                {
+                    Some("was refused by a breaker and told something else")
                 }
                 Reason::TooLarge { cost, capacity } if cost <= capacity => Some("was called too large"),
                 Reason::QueueFull if self.roll.lowest(routes.kind(record.kind).service) < Some(class) => {
@@ -402,6 +413,16 @@ impl Judge {
             }
         }
         Ok(())
+    }
+
+    /// Whether the window or the breaker that a refusal names, if it is one, does hold calls.
+    fn stands_in_the_way(&self, refusal: &Refusal, kind: &Kind, now: Nanos) -> bool {
+        let name = refusal.limit.as_deref().unwrap_or_default();
+        match name.rsplit_once('/') {
+            Some((key, "backoff")) => self.windows.may_hold(key, now),
+            Some((_, "breaker")) => self.breakers.holds(kind),
+            _ => true,
+        }
     }
 
     fn joins(&mut self, call: u32, ticket: Ticket, routes: &Routes) {

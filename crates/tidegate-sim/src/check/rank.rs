@@ -37,6 +37,7 @@ impl Judge {
                 && older.no < record.no
                 // Those whose time had come went before it came back.
                 && Some(older.call) != event.newcomer
+                && !self.is_out_of_time(older.call, now)
                 && self.costs_no_more(older.call, call)
                 && !self.is_held_besides(older.call, call, routes, now)
             {
@@ -48,7 +49,10 @@ impl Judge {
             for class in Priority::ALL.into_iter().filter(|class| *class > kind.class) {
                 let Some(higher) = self.roll.oldest_in_class(kind.group, class) else { continue };
                 in_front = true;
-                if Some(higher.call) == event.newcomer || !self.costs_no_more(higher.call, call) {
+                if Some(higher.call) == event.newcomer
+                    || self.is_out_of_time(higher.call, now)
+                    || !self.costs_no_more(higher.call, call)
+                {
                     continue;
                 }
                 // A newcomer may go at once if it moves no booking, and only the first in line has one.
@@ -74,6 +78,11 @@ impl Judge {
             self.check_age(routes, event, call, passes, now)?;
         }
         Ok(())
+    }
+
+    /// Whether a call's timeout is over: it goes nowhere any more.
+    fn is_out_of_time(&self, call: u32, now: Nanos) -> bool {
+        self.calls[call as usize].deadline <= now
     }
 
     /// Whether a call has windows or a breaker on its way that another does not meet.

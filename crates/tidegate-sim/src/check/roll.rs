@@ -1,4 +1,5 @@
-//! Who waits: by lane (route, loop and priority), and by route and priority.
+//! Who waits: by lane (route, loop and priority), and by route and priority. A model that has a window of its own has a
+//! lane of its own as well; until then its calls stand among the others. So lanes are kept by model too.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,7 +18,8 @@ pub(crate) struct Waiting {
 #[derive(Debug, Default)]
 pub(crate) struct Roll {
     lanes: Vec<BTreeSet<Waiting>>,
-    lane_index: HashMap<(u32, u32, Priority), usize>,
+    /// Lanes of a route, loop and priority, each with its model.
+    lane_index: HashMap<(u32, u32, Priority), Vec<(Option<String>, usize)>>,
     /// Lanes in which somebody waits, and each lane's place among them.
     busy: Vec<usize>,
     place: Vec<usize>,
@@ -37,12 +39,16 @@ impl Roll {
 
     /// Enters a call.
     pub fn join(&mut self, kind: &Kind, waiting: Waiting) {
-        let key = (kind.group, kind.loop_, kind.class);
-        let lane = *self.lane_index.entry(key).or_insert_with(|| {
-            self.lanes.push(BTreeSet::new());
-            self.place.push(usize::MAX);
-            self.lanes.len() - 1
-        });
+        let alike = self.lane_index.entry((kind.group, kind.loop_, kind.class)).or_default();
+        let lane = match alike.iter().find(|(model, _)| *model == kind.after.model) {
+            Some((_, lane)) => *lane,
+            None => {
+                self.lanes.push(BTreeSet::new());
+                self.place.push(usize::MAX);
+                alike.push((kind.after.model.clone(), self.lanes.len() - 1));
+                self.lanes.len() - 1
+            }
+        };
         let was_empty = self.lanes[lane].is_empty();
         self.in_lane(lane, (kind.group, kind.class), |calls| {
             calls.insert(waiting);
@@ -57,12 +63,11 @@ impl Roll {
         self.len += 1;
     }
 
-    /// Strikes a call off; says whether its lane is empty now.
+    /// Strikes a call off; says whether nobody of its route, loop and priority waits any more.
     pub fn leave(&mut self, kind: &Kind, waiting: Waiting) -> bool {
-        let Some(&lane) = self.lane_index.get(&(kind.group, kind.loop_, kind.class)) else { return false };
-        if !self.lanes[lane].contains(&waiting) {
-            return false;
-        }
+        let mut alike = self.alike(kind);
+        let Some(lane) = alike.find(|lane| self.lanes[*lane].contains(&waiting)) else { return false };
+        drop(alike);
         self.in_lane(lane, (kind.group, kind.class), |calls| {
             calls.remove(&waiting);
         });
@@ -82,7 +87,12 @@ impl Roll {
                 self.place[*moved] = place;
             }
         }
-        empty
+        self.oldest_in_lane(kind).is_none()
+    }
+
+    fn alike(&self, kind: &Kind) -> impl Iterator<Item = usize> {
+        let lanes = self.lane_index.get(&(kind.group, kind.loop_, kind.class));
+        lanes.into_iter().flatten().map(|(_, lane)| *lane)
     }
 
     /// Changes a lane and keeps the list of firsts.
@@ -103,8 +113,7 @@ impl Roll {
     }
 
     pub fn oldest_in_lane(&self, kind: &Kind) -> Option<Waiting> {
-        let lane = self.lane_index.get(&(kind.group, kind.loop_, kind.class))?;
-        self.lanes[*lane].first().copied()
+        self.alike(kind).filter_map(|lane| self.lanes[lane].first()).min().copied()
     }
 
     pub fn oldest_in_class(&self, group: u32, class: Priority) -> Option<Waiting> {

@@ -136,6 +136,12 @@ impl Windows {
         Ok(())
     }
 
+    /// Whether calls wait for a window, or go at its pace.
+    pub fn may_hold(&self, key: &str, now: Nanos) -> bool {
+        let window = self.known.iter().find(|window| window.key == key);
+        window.is_some_and(|window| window.holds && now <= window.until.after(RELEASE))
+    }
+
     /// The windows that a call waits for, or at whose pace it goes.
     pub fn hold(
         &mut self,

@@ -39,7 +39,8 @@ impl Judge {
             let excused = others.into_iter().any(|other| {
                 let shares = other.call != waiting.call
                     && (self.share_a_rate(waiting.call, other.call, routes)
-                        || self.share_a_pace(waiting.call, other.call, routes, now));
+                        || self.share_a_pace(waiting.call, other.call, routes, now)
+                        || self.share_a_reserve(waiting.call, other.call, routes));
                 let ticket = self.calls[other.call as usize].ticket;
                 shares && ticket.is_some_and(|ticket| !engine.has_room(ticket, now))
             });
@@ -57,6 +58,20 @@ impl Judge {
         kind.limits.iter().zip(&a.costs).any(|(used, cost)| {
             let here = other.limits.iter().zip(&b.costs).find(|(known, _)| known.limit == used.limit);
             !used.in_flight && *cost > 0 && here.is_some_and(|(_, cost)| *cost > 0)
+        })
+    }
+
+    /// Whether a call would take what is reserved for others where another passes too. Only age lets it, and what pays
+    /// for that may be kept for one that was there before.
+    fn share_a_reserve(&self, a: u32, b: u32, routes: &Routes) -> bool {
+        let (a, b) = (&self.calls[a as usize], &self.calls[b as usize]);
+        let (kind, other) = (routes.kind(a.kind), routes.kind(b.kind));
+        kind.limits.iter().zip(&a.costs).any(|(used, cost)| {
+            let book = &self.desks[used.limit as usize].book;
+            let withheld = used.withheld[kind.class as usize];
+            withheld > 0
+                && book.lacks_slots(*cost, withheld)
+                && other.limits.iter().any(|known| known.limit == used.limit)
         })
     }
 

@@ -54,6 +54,10 @@ fn service(service: &ServiceReport) -> Value {
         "rejected_share": share(service.rejected, service.sent),
         "failed": service.failed,
         "lost": service.lost,
+        "retries": service.retries,
+        "windows": service.windows,
+        "windows_ms": ms(service.in_windows),
+        "breaker_openings": service.breaker_openings,
     })
 }
 

@@ -65,10 +65,27 @@ fn service(service: &ServiceReport) -> String {
             line += &format!(", {} {what}", count(number));
         }
     }
+    line.push('\n');
+    line += &after_failures(service);
     if service.limits.is_empty() && service.upstream.is_empty() {
-        return format!("{}\n{line}\n", service.name);
+        return format!("{}\n{line}", service.name);
     }
-    format!("{}{line}\n", grid.text())
+    grid.text() + &line
+}
+
+/// What came of calls that did not go well; nothing if all did.
+fn after_failures(service: &ServiceReport) -> String {
+    let counted = |number: u64, one: &str, many: &str| {
+        (number > 0).then(|| format!("{} {}", count(number), if number == 1 { one } else { many }))
+    };
+    let windows = counted(service.windows, "backoff window", "backoff windows");
+    let parts = [
+        counted(service.retries, "retry", "retries"),
+        windows.map(|windows| format!("{windows}, {} in all", span(service.in_windows))),
+        counted(service.breaker_openings, "breaker opening", "breaker openings"),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { String::new() } else { format!("  {}\n", parts.join("; ")) }
 }
 
 fn groups(what: &str, groups: &[GroupReport]) -> String {

@@ -131,9 +131,10 @@ impl World<'_> {
     /// Somebody opens or ends a backoff window.
     pub(super) fn window_by_hand(&mut self, number: usize) -> Result<(), Stop> {
         let window = &self.scenario.faults.windows[number];
-        if self.engine.is_none() {
-            return Ok(());
-        }
+        let Some(engine) = &mut self.engine else { return Ok(()) };
+        // Those whose time had come go first, late as the timer may be.
+        engine.advance(self.now);
+        self.collect(Happening { current: true, ..Happening::default() })?;
         if let Some(judge) = &mut self.judge {
             judge.window_by_hand(&window.key, window.lasts, self.now);
         }

@@ -109,10 +109,10 @@ fn service(index: usize) -> ServiceReport {
         rejected: 60,
         failed: 23,
         lost: 0,
-        retries: 0,
-        windows: 0,
-        in_windows: Duration::ZERO,
-        breaker_openings: 0,
+        retries: 83,
+        windows: 2,
+        in_windows: Duration::from_millis(12_500),
+        breaker_openings: 1,
     }
 }
 

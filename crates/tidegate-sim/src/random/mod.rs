@@ -2,7 +2,10 @@
 //!
 //! A seed stands for one scenario and one run of it, so it is all that a report of a violation needs. Three
 //! families: *any* mixes limits on every level with every fault; *alone* has a single limit, where rank, age and
-//! fair shares can be told exactly from outside; *crowded* has many loops with limits of their own.
+//! fair shares can be told exactly from outside; *crowded* has many loops with limits of their own. In all of them
+//! some upstreams turn calls away or fail, and gates go on as `trouble` draws it.
+
+mod trouble;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,6 +22,7 @@ use crate::scenario::{
     Outage, Scenario, UpstreamChange, UpstreamLimit, UpstreamSpec, Workload,
 };
 use crate::spread::Spread;
+use trouble::{after_failures, windows};
 
 const MILLI: u64 = 1_000_000;
 
@@ -53,8 +57,10 @@ fn any(dice: &mut Dice) -> Scenario {
     }
     service.queue = queue(dice);
     service.settle = if dice.happens(0.2) { SettleRule::Keep } else { SettleRule::Refund };
+    after_failures(dice, &mut service);
     let mut other = ServiceConfig::default();
     other.queue = queue(dice);
+    after_failures(dice, &mut other);
     if dice.happens(0.5) {
         other.limits = limits(dice, 1, "other", &mut names);
     }
@@ -84,7 +90,7 @@ fn any(dice: &mut Dice) -> Scenario {
         upstreams,
         workloads,
         faults,
-        wait_for_breakers: true,
+        wait_for_breakers: dice.happens(0.7),
     }
 }
 
@@ -105,6 +111,7 @@ fn alone(dice: &mut Dice) -> Scenario {
     service.queue = queue(dice);
     service.queue.max_waiting = 10_000;
     service.queue.aging = Duration::from_millis(*dice.pick(&[100, 300, 1000, 30_000]));
+    after_failures(dice, &mut service);
     config.services = BTreeMap::from([("api".into(), service)]);
     config.loop_types =
         BTreeMap::from([("heavy".into(), loop_type(dice)), ("light".into(), loop_type(dice))]);
@@ -121,7 +128,12 @@ fn alone(dice: &mut Dice) -> Scenario {
     });
     let workloads = workloads.collect();
     let latency = Spread::Between(0, 300 * MILLI);
-    let upstreams = BTreeMap::from([("api".to_owned(), UpstreamSpec { latency, ..UpstreamSpec::default() })]);
+    // Windows and breakers are limits too: where they come and go, less can be told.
+    let spec = match dice.happens(0.25) {
+        true => upstream(dice, duration),
+        false => UpstreamSpec { latency, ..UpstreamSpec::default() },
+    };
+    let upstreams = BTreeMap::from([("api".to_owned(), spec)]);
     let changes = if dice.happens(0.2) { changes(dice, duration, &names) } else { Vec::new() };
     let faults = Faults { changes, ..Faults::default() };
     Scenario {
@@ -131,7 +143,7 @@ fn alone(dice: &mut Dice) -> Scenario {
         upstreams,
         workloads,
         faults,
-        wait_for_breakers: true,
+        wait_for_breakers: dice.happens(0.7),
     }
 }
 
@@ -153,7 +165,12 @@ fn limits(dice: &mut Dice, most: u64, level: &str, names: &mut Vec<(String, Rate
     let mut limits = Limits::default();
     for _ in 0..1 + dice.below(most) {
         match dice.below(8) {
-            0 | 1 => limits.concurrency = Some(1 + dice.below(8)),
+            0 | 1 => {
+                let slots = 1 + dice.below(8);
+                limits.concurrency = Some(slots);
+                let throttles = level != "loop" && dice.happens(0.5);
+                limits.throttled_concurrency = throttles.then(|| 1 + dice.below(slots));
+            }
             2 => limits.byte_budget = Some(1 + dice.below(60)),
             _ => {
                 let dimension = dice.pick(&[
@@ -174,6 +191,9 @@ fn limits(dice: &mut Dice, most: u64, level: &str, names: &mut Vec<(String, Rate
                 }
             }
         }
+    }
+    if level != "loop" && limits.concurrency.is_none() && dice.happens(0.15) {
+        limits.throttled_concurrency = Some(1 + dice.below(4));
     }
     limits.reserve = reserve(dice);
     limits
@@ -258,6 +278,7 @@ fn workload(dice: &mut Dice, number: u64, duration: Duration) -> Workload {
     load.timeout = dice.happens(0.5).then(|| Duration::from_millis(*dice.pick(&[0, 200, 2_000, 20_000])));
     load.cancel = *dice.pick(&[0.0, 0.0, 0.2]);
     load.patience = Spread::Between(0, 2_000 * MILLI);
+    load.repeatable = dice.happens(0.8);
     if dice.happens(0.2) {
         load.from = duration / 3;
     }
@@ -296,10 +317,9 @@ fn upstream(dice: &mut Dice, duration: Duration) -> UpstreamSpec {
         until: None,
         tokens: Spread::Between(0, 10),
     };
-    let styles = [HeaderStyle::OpenAi, HeaderStyle::RetryAfter, HeaderStyle::None];
     UpstreamSpec {
         limits,
-        headers: *dice.pick(&styles),
+        headers: dice.pick(&HeaderStyle::NAMED).1,
         refused_cost: dice.happens(0.3),
         jitter: Spread::Between(0, dice.below(80) * MILLI),
         latency: *dice.pick(&[
@@ -308,7 +328,7 @@ fn upstream(dice: &mut Dice, duration: Duration) -> UpstreamSpec {
             Spread::Tailed { p50: 50 * MILLI, p99: 900 * MILLI },
         ]),
         errors: *dice.pick(&[0.0, 0.05, 0.3]),
-        resets: 0.0,
+        resets: *dice.pick(&[0.0, 0.0, 0.05]),
         lost: *dice.pick(&[0.0, 0.0, 0.02]),
         outages: match dice.happens(0.2) {
             true => vec![Outage { at: duration / 3, lasts: Duration::from_secs(1) }],
@@ -343,7 +363,7 @@ fn faults(dice: &mut Dice, duration: Duration, names: &[(String, RateLimit)]) ->
         lenders,
         timer_late: dice.happens(0.2).then_some(Spread::Between(0, 5 * MILLI)),
         changes: if dice.happens(0.3) { changes(dice, duration, names) } else { Vec::new() },
-        windows: Vec::new(),
+        windows: if dice.happens(0.2) { windows(dice, duration, names) } else { Vec::new() },
     }
 }
 
