@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use tidegate_core::engine::{Ended, Fate};
-use tidegate_core::reply::{Reader, Reading, UnixMillis};
+use tidegate_core::reply::{Reader, UnixMillis};
 use tidegate_core::retry::{Failure, FailureKind};
+use tidegate_core::vendor::Counting;
 use tidegate_core::{Cost, Dimension};
 
 /// How a call ended: what became of it, and what it really cost, where that is known.
@@ -146,6 +147,12 @@ impl Outcome {
         self
     }
 
+    /// It ended, and cost this.
+    #[cfg(feature = "reqwest")]
+    pub(crate) fn costing(cost: Cost) -> Outcome {
+        Outcome { cost, ..Outcome::done() }
+    }
+
     /// Nobody knows how it ended: it cost what was reserved, and is not worth another attempt.
     pub(crate) fn unknown() -> Outcome {
         Outcome::told(Told::Nothing)
@@ -187,7 +194,7 @@ pub(crate) struct Unread {
 
 impl Unread {
     /// What the call came to, by its reply.
-    pub fn read(mut self, reader: &Reader<'_>, now: UnixMillis) -> (Ended, Failure) {
+    pub fn read(mut self, reader: &Reader<'_>, counting: Counting, now: UnixMillis) -> (Ended, Failure) {
         let headers = self.text.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
         let reading = reader.read(self.status, headers, &self.text.body, now);
         let mut failure = Failure::of_reply(self.status, &reading);
@@ -199,23 +206,10 @@ impl Unread {
             }
         }
         ended.model = ended.model.or_else(|| self.model.take());
-        self.take_usage(&reading);
-        (ended.cost(self.cost), failure)
-    }
-
-    /// What the reply reports of its own cost, where the caller did not state it.
-    fn take_usage(&mut self, reading: &Reading) {
-        let Some(usage) = reading.usage.filter(|_| !self.cost.states(&Dimension::Tokens)) else { return };
-        let tokens = [
-            (Dimension::InputTokens, usage.input_tokens),
-            (Dimension::OutputTokens, usage.output_tokens),
-            (Dimension::Tokens, usage.total_tokens),
-        ];
-        for (dimension, units) in tokens {
-            if let Some(units) = units {
-                self.cost.set(dimension, units);
-            }
-        }
+        // What the reply reports of its own cost, where the caller did not state it.
+        let stated = self.cost.states(&Dimension::Tokens);
+        let reported = reading.usage.filter(|_| !stated).and_then(|usage| counting.cost(&usage));
+        (ended.cost(reported.unwrap_or(self.cost)), failure)
     }
 }
 
@@ -233,7 +227,7 @@ mod tests {
     fn read(outcome: Outcome) -> (Ended, Failure) {
         match outcome.into_known() {
             Ok(known) => known,
-            Err(unread) => unread.read(&Reader::default(), UnixMillis(0)),
+            Err(unread) => unread.read(&Reader::default(), Counting::PLAIN, UnixMillis(0)),
         }
     }
 
@@ -267,6 +261,16 @@ mod tests {
         };
         assert_eq!(tokens(reply(200, &[])), (30, 42));
         assert_eq!(tokens(reply(200, &[]).tokens(50)), (0, 50));
+    }
+
+    #[test]
+    fn usage_is_counted_as_the_vendor_does() {
+        let body = br#"{"usage": {"input_tokens": 10, "cache_read_input_tokens": 90, "output_tokens": 5}}"#;
+        let Err(unread) = reply(200, &[]).body(body).into_known() else { panic!("there is a body") };
+        let vendor = tidegate_core::vendor::by_name("anthropic").expect("known");
+        let (ended, _) = unread.read(&Reader::of(vendor), vendor.counting, UnixMillis(0));
+        let cost = ended.cost.expect("a cost");
+        assert_eq!(cost.units(&Dimension::InputTokens), 10, "what came from the cache is free");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use tidegate_core::Call;
 use tidegate_core::presets;
 use tidegate_core::reply::Reader;
 use tidegate_core::retry::{Budget, RetryPolicy};
+use tidegate_core::vendor::Counting;
 
 use crate::config::Config;
 
@@ -51,6 +52,11 @@ impl Rules {
     #[cfg(feature = "reqwest")]
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// How a service counts tokens.
+    pub fn counting(&self, service: &str) -> Counting {
+        self.config.counting(service)
     }
 
     /// Who reads the replies of a service.

@@ -4,7 +4,9 @@
 //! get, some only what you send; what was read from a cache is free with one and charged by another. A
 //! [`Counting`] says which, so that a reservation follows the meter that will be read.
 
+use crate::call::Cost;
 use crate::config::SettleRule;
+use crate::dimension::Dimension;
 use crate::reply::Usage;
 
 /// What is known of a call before it goes.
@@ -144,6 +146,22 @@ impl Counting {
             _ => input.saturating_add(output.saturating_mul(u64::from(self.output_weight))),
         };
         Charge { tokens, input_tokens: input, output_tokens: output }
+    }
+
+    /// The same as a cost to settle a call with. A usage that is not known in full gives none: half of it would
+    /// give back what was spent.
+    #[must_use]
+    pub fn cost(&self, usage: &Usage) -> Option<Cost> {
+        usage.total_tokens?;
+        let charge = self.settle(usage);
+        let mut cost = Cost::nothing()
+            .with(Dimension::InputTokens, charge.input_tokens)
+            .with(Dimension::OutputTokens, charge.output_tokens)
+            .with(Dimension::Tokens, charge.tokens);
+        if let Some(dollars) = usage.cost_usd.filter(|dollars| dollars.is_finite() && *dollars >= 0.0) {
+            cost.set_usd(dollars);
+        }
+        Some(cost)
     }
 }
 

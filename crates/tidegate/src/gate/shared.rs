@@ -186,8 +186,8 @@ impl Shared {
                 let inner = self.inner.lock();
                 let service = grant.and_then(|grant| inner.engine.service_of(grant)).map(str::to_owned);
                 drop(inner);
-                let rules = self.rules();
-                unread.read(&rules.reader(service.as_deref().unwrap_or_default()), self.unix())
+                let (rules, service) = (self.rules(), service.unwrap_or_default());
+                unread.read(&rules.reader(&service), rules.counting(&service), self.unix())
             }
         }
     }

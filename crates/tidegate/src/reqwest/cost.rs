@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidegate_core::Call;
-use tidegate_core::reply::{Reading, StreamReader, UnixMillis, Usage, Verdict};
+use tidegate_core::reply::{Reading, StreamReader, UnixMillis, Verdict};
 
 use crate::gate::Shared;
 use crate::outcome::Outcome;
@@ -65,20 +65,12 @@ impl Meaning {
         };
         match (failure, usage) {
             (Some(failure), _) => of_failure(&failure),
-            (None, Some(usage)) => self.of_usage(&usage),
-            (None, None) => Outcome::done(),
+            (None, usage) => {
+                let counting = rules.counting(self.call.service());
+                let cost = usage.and_then(|usage| counting.cost(&usage));
+                cost.map_or_else(Outcome::done, Outcome::costing)
+            }
         }
-    }
-
-    /// What is not known in full is not settled: half a usage would give back what was spent.
-    fn of_usage(&self, usage: &Usage) -> Outcome {
-        if usage.total_tokens.is_none() {
-            return Outcome::done();
-        }
-        let charge = self.gate.rules().config().counting(self.call.service()).settle(usage);
-        let parts = Outcome::done().input_tokens(charge.input_tokens).output_tokens(charge.output_tokens);
-        let outcome = parts.tokens(charge.tokens);
-        usage.cost_usd.map_or(outcome.clone(), |dollars| outcome.usd(dollars))
     }
 }
 
