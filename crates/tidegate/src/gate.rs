@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::limiter::InvalidLimit;
 use crate::permit::Permit;
 use crate::refused::Refused;
-use crate::simple::{RateLimitConfig, priced};
+use crate::simple::RateLimitConfig;
 
 pub(crate) use shared::Shared;
 
@@ -113,10 +113,8 @@ impl Gate {
     /// The limit that has no room, and when it would have.
     #[inline]
     pub fn try_acquire(&self, call: impl Borrow<Call>) -> Result<Permit, Refused> {
-        if self.shared.simple
-            && let Some(call) = priced(call.borrow())
-        {
-            return self.try_acquire(call);
+        if self.shared.simple {
+            return self.shared.try_acquire_priced(call.borrow());
         }
         self.shared.try_acquire(call.borrow())
     }
