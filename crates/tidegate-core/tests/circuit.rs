@@ -238,3 +238,15 @@ fn an_open_breaker_stays_open_under_another_config_and_goes_with_its_rules() {
     assert!(engine.breakers(at(30)).is_empty());
     let _goes = go(&mut engine, &call, at(31));
 }
+
+#[test]
+fn a_call_that_never_got_there_is_a_failure_and_costs_nothing() {
+    let mut engine = engine(BREAKER);
+    let call = Call::to("api");
+    for ms in [1, 2] {
+        let grant = go(&mut engine, &call, at(ms));
+        engine.end_call(grant, &Fate::Unreached.into(), at(ms));
+        assert_eq!(engine.limit("api/requests/1s", at(ms)).unwrap().used, 0);
+    }
+    assert!(matches!(state(&mut engine, at(2)), BreakerState::Open { .. }));
+}

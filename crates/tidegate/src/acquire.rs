@@ -45,8 +45,8 @@ pub(crate) struct Waiting {
 /// When an attempt takes its turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
-    /// When its call first came.
-    pub arrived: Arrived,
+    /// When its call first came, if it is not the first attempt.
+    pub arrived: Option<Arrived>,
     /// How long it may wait.
     pub timeout: Duration,
 }

@@ -47,6 +47,7 @@ pub struct GateBuilder {
     clock: Option<ClockSource>,
     chance: Chance,
     simple: bool,
+    patient: bool,
 }
 
 impl GateBuilder {
@@ -79,6 +80,13 @@ impl GateBuilder {
         self
     }
 
+    /// Whether a new call waits for a breaker that is open, if its next probe lies within the call's timeout: as
+    /// suits a batch. Unless this says so it is refused at once, with the time of the probe.
+    pub fn wait_for_breakers(mut self, wait: bool) -> GateBuilder {
+        self.patient = wait;
+        self
+    }
+
     /// The gate.
     ///
     /// # Errors
@@ -86,6 +94,7 @@ impl GateBuilder {
     pub fn build(self) -> Result<Gate, ChangeError> {
         let clock = self.clock.unwrap_or_else(ClockSource::cheap);
         let shared = Shared::new(self.config, clock, self.chance, self.simple)?;
+        shared.act(|engine, _| engine.wait_for_breakers(self.patient));
         Ok(Gate { shared: Arc::new(shared) })
     }
 }

@@ -92,7 +92,7 @@ impl Outcome {
         Outcome::told(Told::Failure(FailureKind::Unsure))
     }
 
-    /// It never got there, and so was not done: any call may be made again.
+    /// It never got there, and so was not done: what it reserved comes back, and any call may be made again.
     #[must_use]
     pub fn unreached() -> Outcome {
         Outcome::told(Told::Failure(FailureKind::Unreached))
@@ -172,6 +172,7 @@ impl Outcome {
             Told::Failure(kind @ FailureKind::Refused) => {
                 (Fate::TurnedAway { wait: hint, by: Vec::new(), in_flight: false }, kind)
             }
+            Told::Failure(kind @ FailureKind::Unreached) => (Fate::Unreached, kind),
             Told::Failure(kind) => (Fate::Failed { wait: hint }, kind),
         };
         Ok((Ended { cost: Some(cost), fate, model }, Failure { kind, hint }))
@@ -275,7 +276,8 @@ mod tests {
 
     #[test]
     fn what_did_not_get_there_and_what_got_no_answer_is_told_apart() {
-        assert_eq!(read(Outcome::unreached()).1.kind, FailureKind::Unreached);
+        let (ended, failure) = read(Outcome::unreached());
+        assert_eq!((ended.fate, failure.kind), (Fate::Unreached, FailureKind::Unreached));
         let (ended, failure) = read(Outcome::failed().retry_after(Duration::from_secs(1)));
         assert_eq!(failure, Failure::of_kind(FailureKind::Unsure).come_back(Duration::from_secs(1)));
         assert_eq!(ended.fate, Fate::Failed { wait: Some(Duration::from_secs(1)) });

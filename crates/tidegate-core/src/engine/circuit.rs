@@ -101,7 +101,7 @@ impl Engine {
         let outcome = match fate {
             Fate::Unknown => Outcome::Ignored,
             Fate::Answered => Outcome::Success,
-            Fate::Failed { .. } => Outcome::Failure,
+            Fate::Failed { .. } | Fate::Unreached => Outcome::Failure,
             Fate::TurnedAway { .. } | Fate::OutOfQuota => circuit.breaker().policy().outcome_of_refusal(),
         };
         let took = now.since(call.at);

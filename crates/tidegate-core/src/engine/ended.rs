@@ -36,6 +36,8 @@ pub enum Fate {
     Unknown,
     /// The upstream answered it, be it that the call was wrong.
     Answered,
+    /// It never got there: everything that it reserved comes back.
+    Unreached,
     /// The upstream failed: an error of its own, or no answer at all.
     Failed {
         /// How long it wants to be left alone, if it said.

@@ -34,12 +34,17 @@ impl Engine {
                 self.turned_away(&call, by, ended.model.as_deref(), wait, now);
             }
             Fate::Failed { wait: Some(wait) } => self.leave_alone(&call, *wait, now),
-            Fate::Failed { wait: None } | Fate::Unknown | Fate::Answered | Fate::OutOfQuota => {}
+            Fate::Failed { wait: None }
+            | Fate::Unknown
+            | Fate::Answered
+            | Fate::Unreached
+            | Fate::OutOfQuota => {}
         }
         self.report(&grant, &call, &ended.fate, now);
         let service = self.skeletons[call.skeleton as usize].service;
         let counted = self.services[service as usize].failures_count;
-        if matches!(ended.fate, Fate::TurnedAway { .. } | Fate::OutOfQuota) && !counted {
+        let turned_away = matches!(ended.fate, Fate::TurnedAway { .. } | Fate::OutOfQuota);
+        if ended.fate == Fate::Unreached || (turned_away && !counted) {
             self.cancel(grant, now);
         } else {
             self.finish(grant, ended.cost.as_ref(), now);

@@ -15,7 +15,7 @@ impl End<'_> {
     /// Whether it was not done, so that all that it reserved comes back.
     pub fn comes_back(&self) -> bool {
         let turned_away = matches!(self.ended.fate, Fate::TurnedAway { .. } | Fate::OutOfQuota);
-        turned_away && !self.kind.after.failures_count
+        self.ended.fate == Fate::Unreached || (turned_away && !self.kind.after.failures_count)
     }
 
     /// What a limit counts of it, if it reserved so much there.

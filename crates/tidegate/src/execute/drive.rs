@@ -162,7 +162,9 @@ where
 
     /// Into the queue, at the call's first arrival.
     fn enter(&self, way: Way) -> Step<T, E, Fut> {
-        let turn = Turn { arrived: way.arrived, timeout: way.course.queue_time(way.entered) };
+        // A new call is refused at once where one that is tried again waits, as for a breaker that is open.
+        let arrived = (way.course.attempts() > 0).then_some(way.arrived);
+        let turn = Turn { arrived, timeout: way.course.queue_time(way.entered) };
         let sleeper = self.alarm.sleeper();
         let acquire = Acquire::again(self.gate.clone(), self.call.clone(), sleeper, turn);
         Step::On(State::Queued(acquire, Way { tick: Nanos::ZERO, ..way }))

@@ -117,7 +117,10 @@ impl Shared {
         let mut inner = self.inner.lock();
         let now = inner.time(now);
         let admission = match turn {
-            Some(Turn { arrived, timeout }) => inner.engine.enqueue_again(call, arrived, timeout, now),
+            Some(Turn { arrived: Some(arrived), timeout }) => {
+                inner.engine.enqueue_again(call, arrived, timeout, now)
+            }
+            Some(Turn { arrived: None, timeout }) => inner.engine.enqueue(call, timeout, now),
             None => {
                 let timeout = timeout_of(call, &inner.engine);
                 inner.engine.enqueue(call, timeout, now)

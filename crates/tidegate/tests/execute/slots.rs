@@ -159,3 +159,28 @@ async fn an_attempt_that_is_dropped_ends_before_its_slot_is_free() {
     assert_eq!(used.load(Ordering::Relaxed), 1, "the slot was still its own");
     assert_eq!(gate.limit("api/concurrency").expect("known").used, 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn c1_a_new_call_is_refused_by_an_open_breaker_and_one_that_is_tried_again_waits_for_the_probe() {
+    let config = "[services.api]\nbreaker = { failures = 1, open_for = \"5s\" }\nretry = { jitter = 0.0 }\n";
+    let open = gate(config);
+    let start = Instant::now();
+    let again = open.execute(Call::to("api"), |attempt| async move {
+        if attempt.is_retry() { Ok(attempt.number()) } else { Err(nobody_there()) }
+    });
+    let another = async {
+        sleep(SECOND).await;
+        open.execute(Call::to("api"), |_| async { Ok::<_, Failed>(0) }).await
+    };
+    let (again, another) = tokio::join!(again, another);
+    assert_eq!((again.expect("the probe"), start.elapsed()), (2, 5 * SECOND));
+    let Err(ExecuteError::Refused(refused)) = another else { panic!("it is new") };
+    assert_eq!((refused.reason(), refused.limit()), (&Reason::CircuitOpen, Some("api/breaker")));
+
+    let patient = Gate::builder().config(Config::parse(config).expect("valid")).wait_for_breakers(true);
+    let patient = patient.build().expect("valid");
+    let start = Instant::now();
+    patient.acquire(Call::to("api")).await.expect("closed").finish(Outcome::failed());
+    patient.acquire(Call::to("api")).await.expect("the probe").finish(Outcome::done());
+    assert_eq!(start.elapsed(), 5 * SECOND);
+}
