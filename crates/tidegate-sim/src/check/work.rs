@@ -33,6 +33,7 @@ impl Judge {
         for waiting in looks {
             let Some(ticket) = self.calls[waiting.call as usize].ticket else { continue };
             if !engine.has_room(ticket, now) {
+                self.check_window(engine, waiting, now)?;
                 continue;
             }
             let others = self.roll.firsts_of_lanes();
@@ -50,6 +51,20 @@ impl Judge {
             }
         }
         Ok(())
+    }
+
+    /// A call that waits for a window waits for one that is shut.
+    fn check_window(&self, engine: &mut Engine, waiting: Waiting, now: Nanos) -> Result<(), Broken> {
+        let ticket = self.calls[waiting.call as usize].ticket;
+        let Some(ticket) = ticket.filter(|_| !self.windows.is_empty()) else { return Ok(()) };
+        let Some(place) = engine.place(ticket, now) else { return Ok(()) };
+        match place.limit.strip_suffix("/backoff") {
+            Some(key) if !self.windows.may_hold(key, now) => {
+                let message = format!("call {} waits for the window of `{key}`, which is over", waiting.no);
+                Err((Invariant::WorkConserving, message))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn share_a_rate(&self, a: u32, b: u32, routes: &Routes) -> bool {

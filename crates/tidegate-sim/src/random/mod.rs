@@ -276,8 +276,8 @@ fn workload(dice: &mut Dice, number: u64, duration: Duration) -> Workload {
     load.estimate = *dice.pick(&[Spread::Exactly(100), Spread::Exactly(100), Spread::Between(20, 250)]);
     load.estimated = dice.happens(0.3);
     load.timeout = dice.happens(0.5).then(|| Duration::from_millis(*dice.pick(&[0, 200, 2_000, 20_000])));
-    load.cancel = *dice.pick(&[0.0, 0.0, 0.2]);
-    load.patience = Spread::Between(0, 2_000 * MILLI);
+    load.cancel = *dice.pick(&[0.0, 0.0, 0.2, 0.6]);
+    load.patience = Spread::Between(0, *dice.pick(&[200, 2_000]) * MILLI);
     load.repeatable = dice.happens(0.8);
     if dice.happens(0.2) {
         load.from = duration / 3;

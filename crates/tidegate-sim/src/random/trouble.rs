@@ -53,7 +53,8 @@ fn backoff(dice: &mut Dice) -> BackoffConfig {
 fn breaker(dice: &mut Dice) -> BreakerConfig {
     let mut breaker = BreakerConfig::default();
     breaker.failures = 1 + dice.below(6) as u32;
-    breaker.open_for = millis(50 + dice.below(2_000));
+    let longest = *dice.pick(&[200, 2_000]);
+    breaker.open_for = millis(20 + dice.below(longest));
     breaker.max_open = dice.happens(0.5).then(|| breaker.open_for + millis(dice.below(2_000)));
     breaker.probes = 1 + dice.below(3) as u32;
     breaker.count_rate_limits = dice.happens(0.3);
@@ -78,12 +79,15 @@ pub(super) fn windows(
     let mut keys: Vec<String> = levels.map(str::to_owned).into();
     keys.extend(names.iter().map(|(name, _)| name.clone()));
     let key = dice.pick(&keys).clone();
-    let at = |dice: &mut Dice| duration.mul_f64(dice.unit());
     let mut windows = Vec::new();
     for _ in 0..1 + dice.below(3) {
         let key = if dice.happens(0.7) { key.clone() } else { dice.pick(&keys).clone() };
-        let lasts = dice.happens(0.7).then(|| millis(*dice.pick(&[0, 30, 500, 4_000])));
-        windows.push(WindowByHand { at: at(dice), key, lasts });
+        let (at, lasts) = (duration.mul_f64(dice.unit()), millis(*dice.pick(&[0, 30, 500, 4_000])));
+        if dice.happens(0.5) {
+            let ended = at + lasts.mul_f64(dice.unit());
+            windows.push(WindowByHand { at: ended, key: key.clone(), lasts: None });
+        }
+        windows.push(WindowByHand { at, key, lasts: Some(lasts) });
     }
     windows
 }

@@ -101,6 +101,7 @@ impl World<'_> {
     /// One of our limits becomes another.
     pub(super) fn change(&mut self, number: usize) -> Result<(), Stop> {
         let change = &self.scenario.faults.changes[number];
+        self.let_go_what_is_due()?;
         let Some(engine) = &mut self.engine else { return Ok(()) };
         let changed = match change.to {
             NewLimit::InFlight(bound) => engine.set_in_flight(&change.limit, bound, self.now),
@@ -131,24 +132,28 @@ impl World<'_> {
     /// Somebody opens or ends a backoff window.
     pub(super) fn window_by_hand(&mut self, number: usize) -> Result<(), Stop> {
         let window = &self.scenario.faults.windows[number];
-        let Some(engine) = &mut self.engine else { return Ok(()) };
-        // Those whose time had come go first, late as the timer may be.
-        engine.advance(self.now);
-        self.collect(Happening { current: true, ..Happening::default() })?;
+        self.let_go_what_is_due()?;
         if let Some(judge) = &mut self.judge {
             judge.window_by_hand(&window.key, window.lasts, self.now);
         }
-        self.note(Line::Window);
         let Some(engine) = &mut self.engine else { return Ok(()) };
         match window.lasts {
             Some(lasts) => engine.set_backoff(&window.key, lasts, self.now).map_err(Stop::Wrong)?,
             None => drop(engine.clear_backoff(&window.key, self.now)),
         }
+        self.note(Line::Window);
         match window.lasts {
             Some(_) => self.note_trouble(),
             None => self.window_ended(&window.key),
         }
         self.collect(Happening { unsettled: true, current: true, ..Happening::default() })
+    }
+
+    /// Before something changes, those whose time had come go, late as the timer may be.
+    fn let_go_what_is_due(&mut self) -> Result<(), Stop> {
+        let Some(engine) = &mut self.engine else { return Ok(()) };
+        engine.advance(self.now);
+        self.collect(Happening { current: true, ..Happening::default() })
     }
 
     // ---- lenders ----
