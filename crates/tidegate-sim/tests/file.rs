@@ -7,7 +7,7 @@ use tidegate_core::rate::Rate;
 use tidegate_core::{Dimension, Priority};
 use tidegate_sim::{
     Arrivals, ClockStep, Crash, Dice, HeaderStyle, LenderSpec, LiveChange, Model, NewLimit, Outage, Scenario,
-    ScenarioFile, Spread, UpstreamLimit, UpstreamSpec,
+    ScenarioFile, Spread, UpstreamLimit, UpstreamSpec, WindowByHand,
 };
 
 fn parse(text: &str) -> Scenario {
@@ -47,6 +47,7 @@ requests = "60/min"
 duration = "10m"
 warmup = "1m"
 seed = 7
+wait_for_breakers = false
 
 [simulation.upstreams.openai]
 limits = [ { requests = "600/min" },
@@ -57,6 +58,7 @@ refused_cost = true
 jitter = "20ms..80ms"
 latency = { p50 = "400ms", p99 = "3s" }
 errors = 0.05
+resets = 0.02
 lost = 0.001
 outages = [{ at = "2m", lasts = "60s" }]
 neighbours = [{ requests = "180/min", from = "2m", until = "5m", tokens = "100..500" }]
@@ -98,12 +100,14 @@ clock_steps = [{ at = "4m", by = "-30s" }]
 lenders = [{ limit = "openai/requests/1m", size = 50, delay = "5ms..50ms", fails = 0.1, forgets = 0.05, usable = "20s" }]
 timer_late = "0ms..5ms"
 changes = [{ at = "5m", limit = "openai/tokens/1m", to = "300k/min" }, { at = "6m", limit = "openai/concurrency", to = 2 }]
+windows = [{ at = "7m", key = "openai/model:gpt-4o", lasts = "20s" }, { at = "8m", key = "git" }]
 "#;
 
 #[test]
 fn every_key_arrives_where_it_belongs() {
     let scenario = parse(FULL);
     assert_eq!((scenario.duration, scenario.warmup), (seconds(600), seconds(60)));
+    assert!(!scenario.wait_for_breakers);
     let limit =
         |model, dimension, rate, burst, hidden| UpstreamLimit { model, dimension, rate, burst, hidden };
     let second = Rate::new(10, seconds(1)).expect("a rate");
@@ -126,7 +130,7 @@ fn every_key_arrives_where_it_belongs() {
     assert_eq!((openai.headers, openai.refused_cost), (HeaderStyle::OpenAi, true));
     assert_eq!(openai.jitter, Spread::Between(20_000_000, 80_000_000));
     assert_eq!(openai.latency, Spread::Tailed { p50: 400_000_000, p99: 3_000_000_000 });
-    assert_eq!((openai.errors, openai.lost), (0.05, 0.001));
+    assert_eq!((openai.errors, openai.resets, openai.lost), (0.05, 0.02, 0.001));
     assert_eq!(openai.outages, [Outage { at: seconds(120), lasts: seconds(60) }]);
     let neighbour = openai.neighbours[0];
     assert_eq!((neighbour.rate, neighbour.tokens), (per_minute(180), Spread::Between(100, 500)));
@@ -187,6 +191,21 @@ fn every_key_arrives_where_it_belongs() {
             LiveChange { at: seconds(360), limit: "openai/concurrency".into(), to: NewLimit::InFlight(2) },
         ]
     );
+    let window = |at, key: &str, lasts| WindowByHand { at: seconds(at), key: key.into(), lasts };
+    assert_eq!(
+        faults.windows,
+        [window(420, "openai/model:gpt-4o", Some(seconds(20))), window(480, "git", None)]
+    );
+}
+
+#[test]
+fn a_window_of_what_is_not_there_is_told() {
+    let lines = "[[simulation.workload]]\narrivals = { closed = 1 }\n[simulation.faults]\n\
+                 windows = [{ at = \"1m\", key = \"ap\" }, { key = \"api\", lasts = \"5s\" }]\n";
+    let wrong = wrong(lines);
+    assert_eq!(wrong.len(), 2, "{wrong:?}");
+    assert!(wrong[0].contains("nothing is called `ap`"), "{wrong:?}");
+    assert!(wrong[1].contains("at = "), "{wrong:?}");
 }
 
 #[test]
@@ -196,8 +215,10 @@ fn what_is_not_said_has_its_default() {
     let scenario = parse(text);
     assert_eq!((scenario.duration, scenario.warmup), (seconds(600), Duration::ZERO));
     assert_eq!(scenario.upstreams["api"], UpstreamSpec::default());
+    assert!(scenario.wait_for_breakers);
     let workload = &scenario.workloads[0];
     assert_eq!((workload.name.as_str(), workload.service.as_str(), workload.loops), ("workload 1", "api", 0));
+    assert!(workload.repeatable);
     let think = Spread::span(Duration::from_millis(100));
     assert_eq!(workload.arrivals, Arrivals::Closed { workers: 1, think, calls: None });
     let document = tidegate_core::config::Document::new(text, "s.toml", &|_| None);

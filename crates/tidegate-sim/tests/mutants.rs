@@ -120,10 +120,94 @@ const MUTANTS: &[Mutant] = &[
         right: "service.rosters.iter_mut().find_map(Roster::largest)",
         wrong: "(if WRONG { service.rosters.iter_mut().rev().find_map(Roster::largest) } else { service.rosters.iter_mut().find_map(Roster::largest) })",
     },
+    Mutant {
+        name: "a window holds nobody",
+        file: "algorithm/hold.rs",
+        right: "        now >= self.opens()\n",
+        wrong: "        WRONG || now >= self.opens()\n",
+    },
+    Mutant {
+        name: "after a window all go at once",
+        file: "algorithm/hold.rs",
+        right: "            self.next = stamp.max(self.until).after(PACE);",
+        wrong: "            self.next = stamp.max(self.until).after(if WRONG { Duration::ZERO } else { PACE });",
+    },
+    Mutant {
+        name: "a window that is ended holds calls all the same",
+        file: "engine/windows.rs",
+        right: "            hold.open(now);",
+        wrong: "            if !WRONG {\n                hold.open(now);\n            }",
+    },
+    Mutant {
+        name: "a shorter window shortens a longer one",
+        file: "engine/windows.rs",
+        right: "        window.until = window.until.max(now.after(span));",
+        wrong: "        window.until = if WRONG { now.after(span) } else { window.until.max(now.after(span)) };",
+    },
+    Mutant {
+        name: "a 429 of one model holds the whole service",
+        file: "engine/windows.rs",
+        right: "        pattern.or_else(other)",
+        wrong: "        pattern.filter(|_| !WRONG).or_else(other)",
+    },
+    Mutant {
+        name: "calls go throttled for ever",
+        file: "engine/windows.rs",
+        right: "            throttled |= window.tail > now;",
+        wrong: "            throttled |= window.tail > now || WRONG;",
+    },
+    Mutant {
+        name: "throttled calls pass no limit of their own",
+        file: "engine/route.rs",
+        right: "        if throttled {\n            skeleton.uses.extend(&throttles);",
+        wrong: "        if throttled && !WRONG {\n            skeleton.uses.extend(&throttles);",
+    },
+    Mutant {
+        name: "a throttled call keeps its slot",
+        file: "engine/settle.rs",
+        right: "        if grant.penalty == 0 {\n            return false;",
+        wrong: "        if grant.penalty == 0 || WRONG {\n            return false;",
+    },
+    Mutant {
+        name: "the penalty on bytes is not given back",
+        file: "engine/settle.rs",
+        right: "held.meter.dearer(reserved, grant.penalty);",
+        wrong: "held.meter.dearer(reserved, if WRONG { 0 } else { grant.penalty });",
+    },
+    Mutant {
+        name: "a call that was turned away is not refunded",
+        file: "engine/settle.rs",
+        right: "Fate::OutOfQuota) && !counted {",
+        wrong: "Fate::OutOfQuota) && !counted && !WRONG {",
+    },
+    Mutant {
+        name: "a call that is tried again loses its arrival",
+        file: "engine/admit.rs",
+        right: "        let arrived = arrived.unwrap_or_else(|| self.arrived(now));",
+        wrong: "        let arrived = arrived.filter(|_| !WRONG).unwrap_or_else(|| self.arrived(now));",
+    },
+    Mutant {
+        name: "a breaker that is half-open admits everybody",
+        file: "algorithm/circuit.rs",
+        right: "            Status::HalfOpen { probes } => probes.into(),",
+        wrong: "            Status::HalfOpen { probes } => if WRONG { UNBOUNDED } else { probes.into() },",
+    },
+    Mutant {
+        name: "a breaker hears of calls from before it opened",
+        file: "breaker/mod.rs",
+        right: "        if pass.epoch != self.epoch {",
+        wrong: "        if pass.epoch != self.epoch && !WRONG {",
+    },
+    Mutant {
+        name: "a probe that was turned away does not give its place back",
+        file: "breaker/mod.rs",
+        right: "        probes.out = probes.out.saturating_sub(1);\n        match outcome {",
+        wrong: "        if !(WRONG && outcome == Outcome::Ignored) {\n            probes.out = probes.out.saturating_sub(1);\n        }\n        match outcome {",
+    },
 ];
 
 /// Scenarios played with each mistake, until one shows it; and with none.
-const SCENARIOS: &str = "150";
+const SCENARIOS: &str = "400";
 
 #[test]
 fn every_mistake_is_noticed_and_no_mistake_is_not() {

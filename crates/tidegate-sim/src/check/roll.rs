@@ -14,15 +14,14 @@ pub(crate) struct Waiting {
     pub call: u32,
 }
 
-/// A lane, and the model of its calls.
-type Named = (Option<String>, usize);
+/// The lanes of a route, loop and priority.
+type ByModel = Vec<(Option<String>, usize)>;
 
 /// All who wait.
 #[derive(Debug, Default)]
 pub(crate) struct Roll {
     lanes: Vec<BTreeSet<Waiting>>,
-    /// Lanes of a route, loop and priority, each with its model.
-    lane_index: HashMap<(u32, u32, Priority), Vec<Named>>,
+    lane_index: HashMap<(u32, u32, Priority), ByModel>,
     /// Lanes in which somebody waits, and each lane's place among them.
     busy: Vec<usize>,
     place: Vec<usize>,
