@@ -126,6 +126,7 @@ fn scenario(
         upstreams: BTreeMap::from([("api".into(), upstream)]),
         workloads,
         faults: Faults::default(),
+        wait_for_breakers: true,
     })
 }
 
