@@ -332,3 +332,13 @@ fn a_window_over_everything_or_a_loop_type_holds_just_that() {
     engine.set_backoff("global", seconds(5), at(3)).unwrap();
     wait(&mut engine, &Call::to("b"), at(4));
 }
+
+#[test]
+fn what_was_saved_up_during_a_window_does_not_go_at_once() {
+    // Paced at one call in 100 ms, five of which may go at once.
+    let mut engine = engine("[services.api]\nrequests = { limit = \"600/min\", burst = 5 }\n");
+    engine.set_backoff("api", seconds(2), at(0)).unwrap();
+    let tickets: Vec<_> = (0..4).map(|_| wait(&mut engine, &Call::to("api"), at(1))).collect();
+    let gone: Vec<_> = play(&mut engine, at(10_000)).into_iter().map(|(ms, _)| ms).collect();
+    assert_eq!((gone.len(), gone), (tickets.len(), vec![2_000, 2_100, 2_200, 2_300]));
+}

@@ -177,8 +177,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a call that was turned away is not refunded",
         file: "engine/settle.rs",
-        right: "Fate::OutOfQuota) && !counted {",
-        wrong: "Fate::OutOfQuota) && !counted && !WRONG {",
+        right: "(turned_away && !counted) {",
+        wrong: "(turned_away && !counted && !WRONG) {",
     },
     Mutant {
         name: "a call that is tried again loses its arrival",

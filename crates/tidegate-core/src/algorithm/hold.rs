@@ -2,6 +2,9 @@
 //!
 //! This is a backoff window as a call meets it: until its end nobody goes, then one every [`PACE`] for a second,
 //! and after that it holds nobody. It counts calls and not what they cost.
+//!
+//! The first to go after it says so: what the pacers on its way saved up meanwhile is a burst that nobody asked
+//! for, and the upstream has just said that it is short.
 
 use std::time::Duration;
 
@@ -21,6 +24,8 @@ pub struct Hold {
     next: Nanos,
     /// What that was before the latest one went.
     before: Nanos,
+    /// Nobody has gone since it was shut.
+    fresh: bool,
 }
 
 impl Hold {
@@ -28,6 +33,13 @@ impl Hold {
     pub fn shut(&mut self, until: Nanos) {
         self.until = self.until.max(until);
         self.next = self.next.max(self.until);
+        self.fresh = true;
+    }
+
+    /// Whether nobody has gone since it was shut.
+    #[must_use]
+    pub fn is_fresh(&self) -> bool {
+        self.fresh
     }
 
     /// Those that wait may go from now on.
@@ -77,6 +89,7 @@ impl Hold {
 
     /// One goes. `stamp` is when it was due.
     pub fn take(&mut self, stamp: Nanos, now: Nanos) {
+        self.fresh = false;
         if now < self.paced_until() {
             self.before = self.next;
             self.next = stamp.max(self.until).after(PACE);

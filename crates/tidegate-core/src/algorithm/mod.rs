@@ -83,6 +83,8 @@ impl Meter {
         match self {
             Meter::Bucket(m) => m.try_take(cost, withheld, now),
             Meter::Sliding(m) => m.try_take(cost, withheld, now),
+            // Whoever is first after a window goes the longer way, which sees to the pacers.
+            Meter::Hold(m) if m.is_fresh() => false,
             other => {
                 let fits = other.fits(cost, withheld, now);
                 if fits {
@@ -150,6 +152,13 @@ impl Meter {
         match self {
             Meter::InFlight(m) if times > 1 && m.is_budget() => cost.saturating_mul(times.into()),
             _ => cost,
+        }
+    }
+
+    /// What was saved up while nobody went does not go at once.
+    pub fn empty_pacer(&mut self, now: Nanos) {
+        if let Meter::Sliding(m) = self {
+            m.empty_pacer(now);
         }
     }
 

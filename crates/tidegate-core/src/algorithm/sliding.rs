@@ -147,6 +147,14 @@ impl SlidingWindow {
         self.current = self.current.saturating_add(cost);
     }
 
+    /// What was saved up while nobody went does not go at once.
+    pub fn empty_pacer(&mut self, now: Nanos) {
+        if let Some(pacer) = &mut self.pacer {
+            let saved = pacer.room(0, now);
+            pacer.take(saved, now);
+        }
+    }
+
     /// Gives back what was taken at `taken`, if its slot still counts. The pacer gets back what it can hold.
     pub fn refund(&mut self, units: u64, taken: Nanos, now: Nanos) {
         self.advance(now);

@@ -17,6 +17,7 @@ use super::contention::LaneKey;
 use super::judge::Role;
 use super::lane::{Lane, Use};
 use super::{Engine, Grant, MILLION, Ticket, Units, Verdict};
+use crate::algorithm::Meter;
 use crate::priority::Priority;
 use crate::time::Nanos;
 use crate::tree::NIL;
@@ -281,6 +282,8 @@ impl Engine {
         now: Nanos,
     ) -> Grant {
         let penalty = self.skeletons[skeleton as usize].penalty;
+        let is_fresh = |(limit, _): &Use| matches!(&self.limits[*limit as usize].meter, Meter::Hold(hold) if hold.is_fresh());
+        let first_after_window = !self.windows.is_empty() && route.iter().any(is_fresh);
         for &(limit, slot) in route {
             let cost = units[slot as usize];
             let held = &mut self.limits[limit as usize];
@@ -290,6 +293,11 @@ impl Engine {
             }
             if held.lent.is_some() {
                 self.spend_lent(limit, cost, now);
+            }
+        }
+        if first_after_window {
+            for &(limit, _) in route {
+                self.limits[limit as usize].meter.empty_pacer(now);
             }
         }
         self.grant(skeleton, loop_, class, &units, now)
