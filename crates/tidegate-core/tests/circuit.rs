@@ -147,8 +147,25 @@ fn a_call_that_is_tried_again_waits_for_the_probe() {
     let call = Call::to("api");
     let arrived: Arrived = engine.arrived(at(0));
     break_it(&mut engine, &call, 10);
+    let refusal = engine.enqueue_again(&call, arrived, Duration::from_secs(5), at(20)).unwrap_err();
+    assert_eq!(refusal.reason, Reason::CircuitOpen, "its time is over before that");
     let again = engine.enqueue_again(&call, arrived, LONG, at(20)).unwrap();
     assert!(matches!(again, Admission::Waiting(_)));
+}
+
+#[test]
+fn a_call_whose_time_is_up_while_a_probe_is_out_is_told_what_it_waited_for() {
+    let mut engine = engine(BREAKER);
+    let call = Call::to("api");
+    let arrived = engine.arrived(at(0));
+    break_it(&mut engine, &call, 10);
+    let probe = go(&mut engine, &call, at(30_010));
+    let again = engine.enqueue_again(&call, arrived, Duration::from_secs(5), at(30_020)).unwrap();
+    assert!(matches!(again, Admission::Waiting(_)));
+    fail(&mut engine, probe, at(30_030));
+    engine.advance(at(35_020));
+    let Some((_, Verdict::Refused(refusal))) = engine.verdicts().next() else { panic!("its time is up") };
+    assert_eq!((refusal.reason, refusal.wait), (Reason::Timeout, Some(Duration::from_millis(55_010))));
 }
 
 #[test]
@@ -249,4 +266,44 @@ fn a_call_that_never_got_there_is_a_failure_and_costs_nothing() {
         assert_eq!(engine.limit("api/requests/1s", at(ms)).unwrap().used, 0);
     }
     assert!(matches!(state(&mut engine, at(2)), BreakerState::Open { .. }));
+}
+
+#[test]
+fn fewer_probes_under_another_config_do_not_leave_it_half_open() {
+    let two = BREAKER.replace("failures = 2", "failures = 2, probes = 2");
+    let mut engine = engine(&two);
+    let call = Call::to("api");
+    break_it(&mut engine, &call, 10);
+    let probe = go(&mut engine, &call, at(30_010));
+    engine.end_call(probe, &Fate::Answered.into(), at(30_020));
+    engine.reconfigure(&Config::parse(BREAKER, "test.toml").unwrap(), at(30_030)).unwrap();
+    assert_eq!(state(&mut engine, at(30_030)), BreakerState::Closed);
+}
+
+#[test]
+fn a_probe_answers_to_the_breaker_it_went_through_whatever_its_calls_go_through_now() {
+    let service = format!("{BREAKER}[services.api.endpoints.\"GET /a\"]\n");
+    let endpoint = service.replace("failures = 2", "failures = 2, per = \"endpoint\"");
+    let (a, other) = (Call::to("api").endpoint("GET /a"), Call::to("api"));
+    let parse = |text: &str| Config::parse(text, "test.toml").unwrap();
+
+    let mut widely = engine(&service);
+    break_it(&mut widely, &a, 10);
+    let probe = go(&mut widely, &a, at(30_010));
+    widely.reconfigure(&parse(&endpoint), at(30_020)).unwrap();
+    widely.end_call(probe, &Fate::Answered.into(), at(30_030));
+    assert_eq!(state(&mut widely, at(30_030)), BreakerState::Closed);
+
+    let mut narrowly = engine(&endpoint);
+    break_it(&mut narrowly, &a, 10);
+    break_it(&mut narrowly, &other, 20);
+    let probe = go(&mut narrowly, &a, at(30_010));
+    let _own = go(&mut narrowly, &other, at(30_020));
+    narrowly.reconfigure(&parse(&service), at(30_030)).unwrap();
+    narrowly.end_call(probe, &Fate::Answered.into(), at(30_040));
+    assert_eq!(
+        state(&mut narrowly, at(30_040)),
+        BreakerState::HalfOpen { probes: 0 },
+        "its own is still out"
+    );
 }

@@ -314,8 +314,17 @@ fn a_window_survives_another_config_as_long_as_what_it_is_for() {
 
 #[test]
 fn a_key_that_names_nothing_is_an_error() {
-    let mut engine = engine("[services.api]\nrequests = \"100/s\"\n[loop_types.code]\n");
-    for key in ["nobody", "api/endpoint:GET /x", "api/key:1234", "loop_type:none", "", "api/requests/1h"] {
+    let mut engine =
+        engine("[services.api]\nrequests = \"100/s\"\nthrottled_concurrency = 1\n[loop_types.code]\n");
+    for key in [
+        "nobody",
+        "api/throttled_concurrency",
+        "api/endpoint:GET /x",
+        "api/key:1234",
+        "loop_type:none",
+        "",
+        "api/requests/1h",
+    ] {
         assert!(engine.set_backoff(key, seconds(1), at(0)).is_err(), "{key}");
     }
     for key in ["global", "loop_type:code", "api/model:anything", "api/requests/1s", "api"] {
@@ -341,4 +350,70 @@ fn what_was_saved_up_during_a_window_does_not_go_at_once() {
     let tickets: Vec<_> = (0..4).map(|_| wait(&mut engine, &Call::to("api"), at(1))).collect();
     let gone: Vec<_> = play(&mut engine, at(10_000)).into_iter().map(|(ms, _)| ms).collect();
     assert_eq!((gone.len(), gone), (tickets.len(), vec![2_000, 2_100, 2_200, 2_300]));
+}
+
+#[test]
+fn a_model_of_a_pattern_is_held_by_its_own_name_too_and_all_below_a_key_is_cleared_with_it() {
+    let mut engine = engine("[services.api]\n[services.api.models.\"big*\"]\ntokens = \"1k/s\"\n");
+    engine.set_backoff("api/model:big-1", seconds(60), at(0)).unwrap();
+    assert_eq!(keys(&mut engine, at(0)), ["api/model:big*"]);
+    wait(&mut engine, &Call::to("api").model("big-1").tokens(1), at(1));
+    assert!(engine.clear_backoff("api/model:big-1", at(2)));
+    engine.set_backoff("api/model:big*/tokens/1s", seconds(60), at(3)).unwrap();
+    assert!(!engine.clear_backoff("ap", at(4)));
+    assert!(engine.clear_backoff("api", at(4)));
+    assert!(engine.backoffs(at(4)).is_empty());
+}
+
+#[test]
+fn an_api_key_whose_window_is_open_is_not_forgotten() {
+    let mut engine = engine(
+        "[services.api]\nper_key = true\nrequests = { limit = \"100/s\", algorithm = \"token-bucket\" }\n",
+    );
+    let victim = Call::to("api").key("victim");
+    let grant = go(&mut engine, &victim, at(0));
+    engine.end_call(grant, &exhausted(Dimension::Requests, None, LONG), at(0));
+    for n in 0..8_400 {
+        let (call, now) = (Call::to("api").key(&format!("key-{n}")), at(1_000 + n * 20));
+        let grant = engine.try_admit(&call, now).expect("another key's window is none of its business");
+        engine.finish(grant, None, now);
+    }
+    assert!(engine.try_admit(&Call::to("api").key("victim"), at(400_000)).is_err());
+}
+
+#[test]
+fn windows_leave_the_way_of_calls_when_they_are_over_and_fair_shares_as_they_were() {
+    let config =
+        "[services.api]\ntokens = { limit = \"100/s\", algorithm = \"token-bucket\", burst = 100 }\n";
+    let mut engine = engine(config);
+    let _first = go(&mut engine, &Call::to("api").tokens(100), at(0));
+    let call = |loop_: &str, tokens| Call::to("api").loop_id(loop_).tokens(tokens);
+    let mut costs = std::collections::HashMap::new();
+    for n in 0..300 {
+        costs.insert(wait(&mut engine, &call("small", 10), at(0)), 10);
+        if n < 60 {
+            costs.insert(wait(&mut engine, &call("big", 100), at(0)), 100);
+        }
+    }
+    // Windows of a model that nobody asks for, and others that hold nobody, come and go.
+    for n in 1..=60 {
+        engine.set_backoff(&format!("api/model:m{n}"), Duration::from_millis(1), at(n * 150)).unwrap();
+        engine.set_backoff("api", Duration::ZERO, at(n * 150)).unwrap();
+    }
+    let mut served = std::collections::HashMap::from([(10, 0), (100, 0)]);
+    for (_, ticket) in play(&mut engine, at(9_000)) {
+        *served.get_mut(&costs[&ticket]).unwrap() += costs[&ticket];
+    }
+    let difference: i64 = served[&10] - served[&100];
+    assert!(difference.abs() <= 110, "{served:?}");
+}
+
+#[test]
+fn a_throttled_call_that_fits_would_not_wait() {
+    let mut engine = engine(&DISPATCH.replace("concurrency = 4", "mode = \"observe\"\nconcurrency = 4"));
+    engine.set_backoff("api", Duration::ZERO, at(0)).unwrap();
+    let _one = go(&mut engine, &Call::to("api"), at(1));
+    assert_eq!(engine.counts("api").unwrap().would_wait, 0);
+    let _two = go(&mut engine, &Call::to("api"), at(1));
+    assert_eq!(engine.counts("api").unwrap().would_wait, 1);
 }

@@ -103,7 +103,8 @@ impl Meter {
             Meter::Bucket(m) => m.try_take_quickly(cost, now),
             Meter::Sliding(m) => m.try_take_quickly(cost, now),
             Meter::InFlight(m) => m.try_take_quickly(cost),
-            Meter::Fixed(_) | Meter::Hold(_) | Meter::Circuit(_) => false,
+            Meter::Circuit(m) => m.breaker().is_closed(),
+            Meter::Fixed(_) | Meter::Hold(_) => false,
         }
     }
 

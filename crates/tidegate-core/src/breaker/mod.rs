@@ -195,6 +195,10 @@ impl Breaker {
             closed.recent = Recent::over(policy.window);
         }
         self.policy = policy;
+        // Fewer probes may be asked for than have succeeded already.
+        if matches!(&self.state, State::HalfOpen(probes) if probes.succeeded >= self.policy.probes) {
+            self.close();
+        }
     }
 
     /// Hands a pass back: what became of the call, and how long it took.
@@ -219,6 +223,12 @@ impl Breaker {
             State::Open { .. } => Status::HalfOpen { probes: self.policy.probes },
             State::HalfOpen(probes) => Status::HalfOpen { probes: probes.free(&self.policy) },
         }
+    }
+
+    /// Whether everybody may go, and leaves nothing to be counted.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self.state, State::Closed(_))
     }
 
     /// Its rules.

@@ -40,7 +40,7 @@ impl Engine {
     #[inline(never)]
     fn try_admit_by_rank(&mut self, mut arrival: Arrival, call: &Call, now: Nanos) -> Result<Grant, Refusal> {
         self.fit_or_refuse(&mut arrival, call, now)?;
-        if let Some(grant) = self.observe(&arrival, now) {
+        if let Some(grant) = self.observe(&arrival, call, now) {
             return Ok(grant);
         }
         self.advance(now);
@@ -113,14 +113,13 @@ impl Engine {
             return self.try_admit(call, now).map(Admission::Granted);
         }
         self.fit_or_refuse(&mut arrival, call, now)?;
-        if let Some(grant) = self.observe(&arrival, now) {
+        if let Some(grant) = self.observe(&arrival, call, now) {
             return Ok(Admission::Granted(grant));
         }
         self.advance(now);
         let deadline = now.after(timeout);
-        if arrived.is_none()
-            && let Some(refusal) = self.shut_out(&arrival, deadline, now)
-        {
+        let patient = self.patient || arrived.is_some();
+        if let Some(refusal) = self.shut_out(&arrival, patient, deadline, now) {
             return Err(refusal);
         }
         let arrived = arrived.unwrap_or_else(|| self.arrived(now));
@@ -221,12 +220,20 @@ impl Engine {
     }
 
     /// A service that is only observed holds nothing back: what does not fit is counted all the same.
-    fn observe(&mut self, arrival: &Arrival, now: Nanos) -> Option<Grant> {
-        let skeleton = &self.skeletons[arrival.skeleton as usize];
-        if !skeleton.observe {
+    fn observe(&mut self, arrival: &Arrival, call: &Call, now: Nanos) -> Option<Grant> {
+        let Skeleton { observe, penalty, service, .. } = self.skeletons[arrival.skeleton as usize];
+        if !observe {
             return None;
         }
-        self.services[skeleton.service as usize].counts.would_wait += 1;
+        // A throttled call comes this way though it may fit.
+        let would_wait = penalty == 0 || {
+            let arrived = self.arrived(now);
+            let (waiter, lane) = self.seat(arrival, call, Nanos::NEVER, arrived);
+            let held = self.obstacle(lane, &arrival.units, Role::Other, now);
+            self.pull_waiter(waiter);
+            held.is_some()
+        };
+        self.services[service as usize].counts.would_wait += u64::from(would_wait);
         Some(self.go(arrival, now))
     }
 
@@ -301,6 +308,8 @@ impl Engine {
             // Whatever it waited for, that is not why it is refused.
             Reason::CircuitOpen => self.circuit_open(breaker, now),
             reason if bound == NIL => self.no_room(reason, bound, Nanos::NEVER, &arrival, now),
+            // Its time is up while the breaker is open: what would help is known.
+            reason if bound == breaker => Refusal { reason, ..self.circuit_open(breaker, now) },
             reason => {
                 let until = self.forecast(ticket, now);
                 self.no_room(reason, bound, until, &arrival, now)
@@ -309,6 +318,7 @@ impl Engine {
         let counts = &mut self.services[service as usize].counts;
         match refusal.reason {
             Reason::QueueFull => counts.shed += 1,
+            Reason::CircuitOpen => counts.refused += 1,
             _ => counts.timed_out += 1,
         }
         self.pull_waiter(waiter);

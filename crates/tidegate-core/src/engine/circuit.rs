@@ -6,7 +6,7 @@
 //!
 //! A new call that finds the breaker open is refused at once, with the time of the next probe; where callers are
 //! patient (a sidecar, a batch) it waits, if that time lies within its own. A call that is tried again is not new:
-//! it waits.
+//! it is always patient.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::ended::Fate;
 use super::pass::Arrival;
 use super::{Engine, Grant, InFlightCall};
 use crate::algorithm::Meter;
-use crate::breaker::{Effect, Outcome, Status};
+use crate::breaker::{Effect, Outcome, Pass, Status};
+use crate::limit::Limit;
 use crate::refusal::{Reason, Refusal};
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 /// A breaker as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,14 @@ pub enum BreakerState {
         /// So many more may.
         probes: u32,
     },
+}
+
+/// How a call went through a breaker: which one, of which making, and in which of its states.
+#[derive(Debug)]
+pub(crate) struct Passed {
+    breaker: u32,
+    since: u32,
+    pass: Pass,
 }
 
 impl Engine {
@@ -79,8 +87,9 @@ impl Engine {
     /// A call goes: it will report to the breaker as it is now.
     #[inline(never)]
     pub(super) fn note_pass(&mut self, index: u32, breaker: u32) {
-        let Meter::Circuit(circuit) = &self.limits[breaker as usize].meter else { return };
-        let pass = circuit.breaker().pass();
+        let Limit { ref meter, since, .. } = self.limits[breaker as usize];
+        let Meter::Circuit(circuit) = meter else { return };
+        let pass = Passed { breaker, since, pass: circuit.breaker().pass() };
         if self.passes.len() <= index as usize {
             self.passes.resize_with(index as usize + 1, || None);
         }
@@ -89,15 +98,15 @@ impl Engine {
 
     /// What became of a call, for its breaker.
     pub(super) fn report(&mut self, grant: &Grant, call: &InFlightCall, fate: &Fate, now: Nanos) {
-        let Some(pass) = self.passes.get_mut(grant.index as usize).and_then(Option::take) else { return };
-        let skeleton = &self.skeletons[call.skeleton as usize];
-        let breaker = skeleton.breaker;
-        // A limit made after the grant was given knows nothing of it.
-        if breaker == NIL || self.limits[breaker as usize].since > call.epoch {
+        let passed = self.passes.get_mut(grant.index as usize).and_then(Option::take);
+        let Some(Passed { breaker, since, pass }) = passed else { return };
+        // Another limit may have its place by now; its calls may go through another breaker.
+        let held = &mut self.limits[breaker as usize];
+        let Meter::Circuit(circuit) = &mut held.meter else { return };
+        if held.since != since {
             return;
         }
-        let service = skeleton.service;
-        let Meter::Circuit(circuit) = &mut self.limits[breaker as usize].meter else { return };
+        let service = self.skeletons[call.skeleton as usize].service;
         let outcome = match fate {
             Fate::Unknown => Outcome::Ignored,
             Fate::Answered => Outcome::Success,
@@ -129,7 +138,13 @@ impl Engine {
     }
 
     /// Why a new call is refused rather than left to wait for a breaker, if it is.
-    pub(super) fn shut_out(&mut self, arrival: &Arrival, deadline: Nanos, now: Nanos) -> Option<Refusal> {
+    pub(super) fn shut_out(
+        &mut self,
+        arrival: &Arrival,
+        patient: bool,
+        deadline: Nanos,
+        now: Nanos,
+    ) -> Option<Refusal> {
         let skeleton = &self.skeletons[arrival.skeleton as usize];
         let (breaker, service) = (skeleton.breaker, skeleton.service);
         let Meter::Circuit(circuit) = &self.limits.get(breaker as usize)?.meter else { return None };
@@ -137,7 +152,7 @@ impl Engine {
             return None;
         }
         let opens = circuit.earliest(1, 0);
-        if self.patient && (opens.is_never() || opens <= deadline) {
+        if patient && (opens.is_never() || opens <= deadline) {
             return None;
         }
         self.services[service as usize].counts.refused += 1;

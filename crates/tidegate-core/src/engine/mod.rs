@@ -53,6 +53,7 @@ pub use predict::Place;
 pub use status::{LimitStatus, ServiceCounts};
 pub use windows::BackoffStatus;
 
+use self::circuit::Passed;
 use self::contention::LaneKey;
 use self::deadlines::Deadlines;
 use self::lane::{Lane, Run, Waiter};
@@ -60,7 +61,6 @@ use self::loops::LoopRecord;
 use self::pump::Candidate;
 use self::route::{LoopType, Service, Skeleton, SkeletonKey};
 use self::windows::Window;
-use crate::breaker::Pass;
 use crate::call::Shape;
 use crate::config::Config;
 use crate::limit::{Limit, Spec};
@@ -204,8 +204,8 @@ pub struct Engine {
     window_spec: u32,
     /// When the throttled time of the first of them ends.
     windows_due: Nanos,
-    /// The state of its breaker in which each call in flight went.
-    passes: Vec<Option<Pass>>,
+    /// The breaker that each call in flight went through, and in which of its states.
+    passes: Vec<Option<Passed>>,
     /// Whether a new call waits for a breaker that is open.
     patient: bool,
 

@@ -83,12 +83,12 @@ impl Engine {
                 }
             }
         }
-        if contention.bound == 0 {
-            let classes = std::mem::take(&mut contention.classes);
-            forgotten.extend(classes.iter().flatten().flat_map(|class| class.flows.keys()));
-        }
+        let emptied = contention.bound == 0;
         for loop_ in forgotten {
             self.unpin_loop(loop_);
+        }
+        if emptied {
+            self.forget_served(bound);
         }
         for (other, _) in route.iter().filter(|(other, _)| *other != bound) {
             if let Some(through) = self.limits[*other as usize].contention.as_mut() {
@@ -107,6 +107,14 @@ impl Engine {
         self.queue_changed(bound);
         if was_first {
             self.mark_route(&route);
+        }
+    }
+
+    /// Nobody waits at a limit any more: whom it served is forgotten, and everybody starts equal.
+    pub(super) fn forget_served(&mut self, limit: u32) {
+        let classes = std::mem::take(&mut self.contention(limit).classes);
+        for loop_ in classes.iter().flatten().flat_map(|class| class.flows.keys()) {
+            self.unpin_loop(*loop_);
         }
     }
 

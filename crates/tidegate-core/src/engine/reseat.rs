@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
 
-use super::lane::{Like, Waiter};
+use super::lane::{Like, Run, Waiter};
 use super::{Engine, SLOT, Ticket, Units, Verdict};
 use crate::dimension::Dimension;
 use crate::priority::Priority;
@@ -27,27 +27,43 @@ pub(super) struct Unseated {
 impl Engine {
     /// Takes every waiting call out of the queue, in order of arrival.
     pub(super) fn unseat_all(&mut self) -> Vec<Unseated> {
-        let mut all = Vec::new();
-        for lane in self.lane_index.values() {
-            let held = &self.lanes[*lane as usize];
-            all.extend(self.calls_of(*lane).map(|index| {
-                let like = self.run_of(index).like.clone();
-                Unseated {
-                    index,
-                    waiter: self.waiters[index as usize].clone(),
-                    deadline: self.deadlines.of(index),
-                    loop_: held.loop_,
-                    class: held.class,
-                    units: self.relayout(held.skeleton, &like.units),
-                    like,
-                }
-            }));
-        }
+        let all = self.lane_index.values().flat_map(|lane| self.calls_of(*lane)).collect();
+        let all = self.unseat(all);
+        self.dirty.clear();
+        all
+    }
+
+    /// The same for those who ask for a model that no pattern of a service names.
+    pub(super) fn unseat_model(&mut self, service: u32, model: &str) -> Vec<Unseated> {
+        let of_service = |lane: &&u32| {
+            let skeleton = &self.skeletons[self.lanes[**lane as usize].skeleton as usize];
+            skeleton.service == service && skeleton.key.model.is_none()
+        };
+        let lanes = self.lane_index.values().filter(of_service);
+        let asks = |call: &u32| self.run_of(*call).like.shape.model.as_deref() == Some(model);
+        let asking = lanes.flat_map(|lane| self.calls_of(*lane)).filter(asks).collect();
+        self.unseat(asking)
+    }
+
+    fn unseat(&mut self, calls: Vec<u32>) -> Vec<Unseated> {
+        let note = |index: u32| {
+            let Run { lane, ref like, .. } = *self.run_of(index);
+            let held = &self.lanes[lane as usize];
+            Unseated {
+                index,
+                waiter: self.waiters[index as usize].clone(),
+                deadline: self.deadlines.of(index),
+                loop_: held.loop_,
+                class: held.class,
+                units: self.relayout(held.skeleton, &like.units),
+                like: like.clone(),
+            }
+        };
+        let mut all: Vec<Unseated> = calls.into_iter().map(note).collect();
         all.sort_by_key(|unseated| unseated.waiter.seq);
         for unseated in &all {
             self.pull_waiter(unseated.index);
         }
-        self.dirty.clear();
         all
     }
 

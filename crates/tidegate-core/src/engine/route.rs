@@ -252,7 +252,8 @@ impl Engine {
             let spent = held
                 .uses
                 .iter()
-                .any(|(limit, _)| own(self, *limit) && !self.limits[*limit as usize].is_idle(now));
+                .filter(|(limit, _)| own(self, *limit))
+                .any(|(limit, _)| !self.limits[*limit as usize].is_idle(now) || self.has_window(*limit));
             if held.in_flight > 0 || held.lanes > 0 || spent {
                 busy.insert(name.clone());
             }

@@ -3,8 +3,7 @@
 //! A window belongs to a key: a limit, a model, an endpoint, an API key, a service, a loop type, or everything. It is a
 //! limit like any other, which is shut until a time: calls wait there in rank order, are told its name, and are
 //! refused at arrival if it lasts longer than they can wait. Most keys never have one, so it joins the routes that
-//! it concerns when it first opens; a call that never met a 429 pays nothing for it. It leaves them when many have
-//! gathered and it is over.
+//! it concerns when it opens, and leaves them when its tail is over: calls that meet no 429 pay nothing for it.
 //!
 //! For the window and for a time after it (the *tail*) calls on those routes go *throttled*: they must also pass the
 //! throttled limits of their levels, and their bytes count several times. That is decided when a call is granted,
@@ -12,9 +11,9 @@
 //! wait for windows is only throttled by them.
 //!
 //! Routes of lanes change under calls that wait (`reroute`): a lane is taken out of its queue, gets its new route,
-//! and stands at that route's first limit until it is looked at. The calls in it are not touched, so it costs as
+//! and goes back to where it stood. The calls in it are not touched, so it costs as
 //! much as there are lanes, however many wait. Only a model that no pattern of the config names needs more: its
-//! calls wait among those of all such models, and everybody is seated anew, once.
+//! calls wait among those of all such models, and are seated anew.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +29,7 @@ use crate::limit::{Counts, Limit};
 use crate::time::Nanos;
 use crate::tree::NIL;
 
-/// More windows than this, and those that are over are forgotten.
+/// More models than this that no pattern names, and their windows are the service's.
 const MANY: usize = 64;
 /// How long to stay away from an upstream that does not say.
 const UNSTATED: Duration = Duration::from_secs(1);
@@ -94,19 +93,31 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends the window of a key and the tail after it. Those that wait go at a pace. Says whether there was one.
+    /// Ends the window of a key and the tail after it, and those of all that is below it: `openai` ends that of
+    /// `openai/requests/1m` too. Those that wait go at a pace. Says whether there was one.
     pub fn clear_backoff(&mut self, key: &str, now: Nanos) -> bool {
         let now = self.clock(now);
         self.advance(now);
-        let Some(index) = self.windows.iter().position(|window| *window.key == *key) else { return false };
-        let window = &mut self.windows[index];
-        let (limit, was) = (window.limit, window.tail > now);
-        window.until = window.until.min(now);
-        window.tail = window.tail.min(now);
-        if let Meter::Hold(hold) = &mut self.limits[limit as usize].meter {
-            hold.open(now);
+        let scope = self.scope_named(key);
+        let is_below = |window: &Window| {
+            let below =
+                window.key.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            below || Some(&window.scope) == scope.as_ref()
+        };
+        let mut was = false;
+        for index in
+            (0..self.windows.len()).filter(|index| is_below(&self.windows[*index])).collect::<Vec<_>>()
+        {
+            let window = &mut self.windows[index];
+            was |= window.tail > now;
+            window.until = window.until.min(now);
+            window.tail = window.tail.min(now);
+            let limit = window.limit;
+            if let Meter::Hold(hold) = &mut self.limits[limit as usize].meter {
+                hold.open(now);
+            }
+            self.touched(limit);
         }
-        self.touched(limit);
         self.end_tails(now);
         self.pump(now);
         was
@@ -215,9 +226,6 @@ impl Engine {
         if let Some(index) = self.windows.iter().position(|window| window.scope == scope) {
             return index;
         }
-        if self.windows.len() >= MANY {
-            self.forget_windows(now);
-        }
         let spec = self.window_spec;
         let meter = self.specs[spec as usize].definition.meter(now, self.unix_offset);
         let limit = self.add_limit(Limit::new(spec, &self.specs[spec as usize], meter, self.epoch));
@@ -240,28 +248,30 @@ impl Engine {
         if self.services[service as usize].other_models.len() >= MANY {
             return Scope::Service(service);
         }
-        let waiting = self.unseat_all();
+        let waiting = self.unseat_model(service, &model);
         self.services[service as usize].other_models.push(model.clone());
         self.routes_changed();
         self.seat_again(waiting, now);
         Scope::OtherModel(service, model)
     }
 
-    /// Forgets windows that are over and that nobody's way leads through.
+    /// Forgets windows that are over.
     fn forget_windows(&mut self, now: Nanos) {
         let mut over = BTreeSet::new();
         for index in (0..self.windows.len()).rev() {
             let Window { limit, tail, ref scope, .. } = self.windows[index];
+            let held = &self.limits[limit as usize];
+            let waited_for = held.contention.as_ref().is_some_and(|contention| contention.bound > 0);
+            if tail > now || held.meter.full_at() > now || waited_for {
+                continue;
+            }
+            let own_route = matches!(scope, Scope::OtherModel(..));
             let concerned = self.concerned(index);
             let is_used = |skeleton: &u32| {
                 let held = &self.skeletons[*skeleton as usize];
                 held.lanes > 0 || held.in_flight > 0
             };
-            let own_route = matches!(scope, Scope::OtherModel(..));
-            if tail > now
-                || !self.limits[limit as usize].is_idle(now)
-                || (own_route && concerned.iter().any(is_used))
-            {
+            if own_route && concerned.iter().any(is_used) {
                 continue;
             }
             let window = self.windows.remove(index);
@@ -295,6 +305,7 @@ impl Engine {
         let tails = self.windows.iter().map(|window| window.tail).filter(|tail| *tail > now);
         self.windows_due = tails.min().unwrap_or(Nanos::NEVER);
         self.reroute(&freed, now);
+        self.forget_windows(now);
     }
 
     /// After another config came into force: windows of what is gone go too.
@@ -331,6 +342,11 @@ impl Engine {
             !drops
         });
         self.free_skeletons.extend(unused);
+    }
+
+    /// Whether a window belongs to a limit.
+    pub(super) fn has_window(&self, limit: u32) -> bool {
+        self.windows.iter().any(|window| window.scope == Scope::Limit(limit))
     }
 
     /// What the windows add to a route: the limits, and whether its calls go throttled.
@@ -378,8 +394,10 @@ impl Engine {
     /// What a key stands for.
     fn scope_named(&self, key: &str) -> Option<Scope> {
         if let Some(limit) = self.limit_named(key) {
-            let counted = self.limits[limit as usize].owner == NIL;
-            return counted.then_some(Scope::Limit(limit));
+            let held = &self.limits[limit as usize];
+            // Neither is on the way of calls all the time.
+            let throttles = matches!(self.specs[held.spec as usize].definition.counts, Counts::Throttled(_));
+            return (held.owner == NIL && !throttles).then_some(Scope::Limit(limit));
         }
         if key == "global" {
             return Some(Scope::Everything);
@@ -398,9 +416,16 @@ impl Engine {
             patterns.iter().any(|(pattern, _)| pattern.text() == text)
         };
         if let Some(model) = rest.strip_prefix("model:") {
-            return Some(match has(&service.models, model) {
-                true => Scope::Model(index, model.into()),
-                false => Scope::OtherModel(index, model.into()),
+            let patterns = service.models.iter().map(|(pattern, _)| pattern);
+            // A pattern as it stands, or a model that it is for: their calls go one way.
+            let pattern = patterns.clone().find(|pattern| pattern.text() == model);
+            let pattern = pattern.or_else(|| {
+                let found = crate::pattern::most_specific(patterns.enumerate(), model)?;
+                Some(&service.models[found].0)
+            });
+            return Some(match pattern {
+                Some(pattern) => Scope::Model(index, pattern.text().into()),
+                None => Scope::OtherModel(index, model.into()),
             });
         }
         if let Some(endpoint) = rest.strip_prefix("endpoint:") {
