@@ -307,3 +307,21 @@ fn a_probe_answers_to_the_breaker_it_went_through_whatever_its_calls_go_through_
         "its own is still out"
     );
 }
+
+#[test]
+fn a_probe_that_is_being_answered_closes_it_though_it_is_still_in_flight() {
+    let mut engine = engine(BREAKER);
+    engine.wait_for_breakers(true);
+    let call = Call::to("api");
+    break_it(&mut engine, &call, 10);
+    let waiting = wait(&mut engine, &call, at(20));
+    engine.advance(at(30_010));
+    let (_, probe) = gone(&mut engine).remove(0);
+    let next = wait(&mut engine, &call, at(30_020));
+    engine.answered(&probe, at(30_050));
+    assert_eq!(state(&mut engine, at(30_050)), BreakerState::Closed);
+    assert_eq!(gone(&mut engine).into_iter().map(|(ticket, _)| ticket).collect::<Vec<_>>(), [next]);
+    assert_ne!(waiting, next);
+    fail(&mut engine, probe, at(90_000));
+    assert_eq!(state(&mut engine, at(90_000)), BreakerState::Closed, "it has had its say");
+}

@@ -153,6 +153,12 @@ impl Outcome {
         Outcome { cost, ..Outcome::done() }
     }
 
+    /// The same for a call that asked for this model, where it was not said.
+    pub(crate) fn asked_for(mut self, model: Option<&Arc<str>>) -> Outcome {
+        self.model = self.model.or_else(|| model.cloned());
+        self
+    }
+
     /// Nobody knows how it ended: it cost what was reserved, and is not worth another attempt.
     pub(crate) fn unknown() -> Outcome {
         Outcome::told(Told::Nothing)
@@ -206,7 +212,8 @@ impl Unread {
                 *wait = Some(hint);
             }
         }
-        ended.model = ended.model.or_else(|| self.model.take());
+        // What it asked for goes before what the reply calls it, which may be a version that nobody asks for.
+        ended.model = self.model.take().or(ended.model);
         // What the reply reports of its own cost, where the caller did not state it.
         let stated = self.cost.states(&Dimension::Tokens);
         let reported = reading.usage.filter(|_| !stated).and_then(|usage| counting.cost(&usage));

@@ -44,15 +44,21 @@ impl Permit {
 
     /// What an outcome comes to: for the gate, and for trying again.
     pub(crate) fn read(&self, outcome: Outcome) -> (Ended, Failure) {
-        let (mut ended, failure) = self.gate.read(self.grant.as_ref(), outcome);
-        ended.model = ended.model.or_else(|| self.model.clone());
-        (ended, failure)
+        self.gate.read(self.grant.as_ref(), outcome.asked_for(self.model.as_ref()))
     }
 
     /// The call ended so.
     pub(crate) fn end(mut self, ended: &Ended) {
         if let Some(grant) = self.grant.take() {
             self.gate.end(grant, ended);
+        }
+    }
+
+    /// The upstream has begun to answer, and the rest may take long, as a stream does: a circuit breaker need not wait
+    /// for it, and how long the call took is told by this. The permit is still to be finished.
+    pub fn answered(&self) {
+        if let Some(grant) = &self.grant {
+            self.gate.act(|engine, now| engine.answered(grant, now));
         }
     }
 

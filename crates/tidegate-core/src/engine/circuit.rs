@@ -123,6 +123,14 @@ impl Engine {
         }
     }
 
+    /// The upstream has begun to answer a call that is still in flight: its breaker need not wait for the rest.
+    pub fn answered(&mut self, grant: &Grant, now: Nanos) {
+        let now = self.clock(now);
+        let call = self.in_flight[grant.index as usize].clone();
+        self.report(grant, &call, &Fate::Answered, now);
+        self.advance(now);
+    }
+
     /// A breaker opened, and those who wait do not want to.
     fn refuse_all_at(&mut self, breaker: u32, now: Nanos) {
         let on_it = |skeleton: &u32| self.skeletons[*skeleton as usize].breaker == breaker;

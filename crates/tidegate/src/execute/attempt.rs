@@ -112,6 +112,7 @@ impl Said {
     pub fn succeeded(&self, permit: Permit) {
         let mut word = self.0.lock();
         if word.keep {
+            permit.answered();
             word.permit = Some(permit);
             return;
         }

@@ -1,8 +1,8 @@
 //! What an error means that nobody has explained.
 //!
 //! The caller's error may be of any type, and most types say nothing here: such an error is passed on as it is,
-//! since trying again what is not understood can do harm. Errors of the network are understood, and so is
-//! [`Failed`], alone or as the cause of a boxed error.
+//! since trying again what is not understood can do harm. Errors of the network are understood, with the feature
+//! `reqwest` those of its client, and so is [`Failed`], alone or as the cause of a boxed error.
 
 use std::any::Any;
 use std::error::Error;
@@ -68,6 +68,8 @@ pub(super) fn outcome_of<E: 'static>(error: &E) -> Option<Outcome> {
         failed
     } else if let Some(io) = error.downcast_ref::<io::Error>() {
         io
+    } else if let Some(of_client) = of_client(error) {
+        of_client
     } else if let Some(boxed) = error.downcast_ref::<Box<dyn Error + Send + Sync>>() {
         &**boxed
     } else if let Some(boxed) = error.downcast_ref::<Box<dyn Error>>() {
@@ -78,7 +80,22 @@ pub(super) fn outcome_of<E: 'static>(error: &E) -> Option<Outcome> {
     std::iter::successors(Some(error), |&error| error.source()).find_map(of_one)
 }
 
+/// An error of an HTTP client that is known here.
+#[cfg(feature = "reqwest")]
+fn of_client(error: &dyn Any) -> Option<&(dyn Error + 'static)> {
+    error.downcast_ref::<::reqwest::Error>().map(|error| error as &(dyn Error + 'static))
+}
+
+#[cfg(not(feature = "reqwest"))]
+fn of_client(_: &dyn Any) -> Option<&(dyn Error + 'static)> {
+    None
+}
+
 fn of_one(error: &(dyn Error + 'static)) -> Option<Outcome> {
+    #[cfg(feature = "reqwest")]
+    if let Some(error) = error.downcast_ref::<::reqwest::Error>() {
+        return crate::reqwest::outcome_of(error);
+    }
     match error.downcast_ref::<Failed>() {
         Some(failed) => Some(failed.0.outcome.clone()),
         None => of_io(error.downcast_ref::<io::Error>()?),

@@ -22,9 +22,9 @@
 //!
 //! # Coming back
 //!
-//! A permit is given back before the wait, so nobody's slot is held by a call that does nothing. The next attempt
-//! enters the queue as if it had never left: every attempt is ranked by when the call first came, so those that
-//! came later do not pass it, whatever they do meanwhile.
+//! A permit is given back before the wait, so nobody's slot is held by a call that does nothing. Meanwhile others go;
+//! but the next attempt enters the queue as if it had never left: it is ranked by when the call first came, before
+//! all who came later and still wait. A delay between attempts is slept out though the window is cleared meanwhile.
 
 mod alarm;
 mod attempt;
@@ -58,7 +58,8 @@ impl Gate {
     ///
     /// 1. the attempt itself, through [`Attempt::report`]: best of all the reply as it came;
     /// 2. the closure given to [`Execute::classify`], for errors of your own;
-    /// 3. the error, if it is a [`Failed`] or a [`std::io::Error`], alone or boxed.
+    /// 3. the error, if it is a [`Failed`], a [`std::io::Error`] or, with the feature `reqwest`, that client's, alone
+    ///    or boxed.
     ///
     /// An error about which nobody says anything is passed on unchanged, as [`ExecuteError::Failed`]. A call that
     /// was turned away because of a limit is made again whatever it does; one that may have been done already

@@ -55,7 +55,8 @@ impl Meaning {
     /// How a call ended whose reply was no error and had this body.
     pub fn outcome(&self, seen: Seen) -> Outcome {
         let rules = self.gate.rules();
-        let reader = rules.reader(self.call.service());
+        let service = rules.service(&self.call);
+        let reader = rules.reader(service);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = UnixMillis(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
         let (usage, failure) = match seen {
@@ -66,7 +67,7 @@ impl Meaning {
         match (failure, usage) {
             (Some(failure), _) => of_failure(&failure),
             (None, usage) => {
-                let counting = rules.counting(self.call.service());
+                let counting = rules.counting(service);
                 let cost = usage.and_then(|usage| counting.cost(&usage));
                 cost.map_or_else(Outcome::done, Outcome::costing)
             }
@@ -78,7 +79,9 @@ impl Meaning {
 fn of_failure(reading: &Reading) -> Outcome {
     let outcome = match reading.verdict {
         Verdict::RateLimited | Verdict::ConcurrencyLimited => Outcome::refused(),
-        Verdict::Overloaded | Verdict::QuotaExhausted | Verdict::Ok => Outcome::failed(),
+        // The quota is used up, and nobody is ill.
+        Verdict::QuotaExhausted => Outcome::done(),
+        Verdict::Overloaded | Verdict::Ok => Outcome::failed(),
     };
     match reading.wait() {
         Some(wait) => outcome.retry_after(Duration::from_millis(wait.ms)),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ::reqwest::{Request, Response};
 use async_trait::async_trait;
-use http::Extensions;
+use http::{Extensions, HeaderMap};
 use reqwest_middleware::{Error, Middleware, Next};
 use tidegate_core::Call;
 use tidegate_core::retry::RetryPolicy;
@@ -168,10 +168,18 @@ async fn judge(
 /// What an error means. One of another middleware says nothing.
 fn of_error(error: &Error) -> Option<Outcome> {
     match error {
-        Error::Reqwest(error) if error.is_connect() => Some(Outcome::unreached()),
-        Error::Reqwest(error) if error.is_builder() || error.is_redirect() => None,
-        Error::Reqwest(_) => Some(Outcome::failed()),
+        Error::Reqwest(error) => outcome_of(error),
         Error::Middleware(_) => None,
+    }
+}
+
+/// What an error of the client means. One that was made from a reply knows its status.
+pub(crate) fn outcome_of(error: &::reqwest::Error) -> Option<Outcome> {
+    match error.status() {
+        Some(status) => Some(Outcome::reply(status, &HeaderMap::new())),
+        None if error.is_connect() => Some(Outcome::unreached()),
+        None if error.is_builder() || error.is_redirect() || error.is_decode() => None,
+        None => Some(Outcome::failed()),
     }
 }
 

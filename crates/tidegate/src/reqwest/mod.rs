@@ -51,4 +51,5 @@ mod limited;
 mod metered;
 mod reply;
 
+pub(crate) use limited::outcome_of;
 pub use limited::{Attempts, Limited};

@@ -149,10 +149,10 @@ where
     /// If `poll_ready` has not said that it is ready.
     fn call(&mut self, request: Request) -> Self::Future {
         let admission = self.admission();
-        let (outcome, call) = (self.outcome.clone(), self.call.clone());
+        let outcome = self.outcome.clone();
         match admission {
-            Ok(permit) => Answer::running(self.inner.call(request), permit, outcome, call),
-            Err(refused) => Answer::refused(refused, outcome, call),
+            Ok(permit) => Answer::running(self.inner.call(request), permit, outcome),
+            Err(refused) => Answer::refused(refused, outcome),
         }
     }
 }

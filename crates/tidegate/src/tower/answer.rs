@@ -26,7 +26,6 @@ pin_project! {
         #[pin]
         state: State<S, Request, S::Future>,
         outcome: O,
-        call: Call,
     }
 }
 
@@ -44,16 +43,16 @@ where
     S: Service<Request>,
 {
     pub(super) fn waiting(gate: &Gate, call: Call, service: S, request: Request, outcome: O) -> Self {
-        let acquire = gate.acquire(&call);
-        Answer { state: State::Waiting { acquire, unsent: Some((service, request)) }, outcome, call }
+        let acquire = gate.acquire(call);
+        Answer { state: State::Waiting { acquire, unsent: Some((service, request)) }, outcome }
     }
 
-    pub(super) fn running(response: S::Future, permit: Permit, outcome: O, call: Call) -> Self {
-        Answer { state: State::Running { response, permit: Some(permit) }, outcome, call }
+    pub(super) fn running(response: S::Future, permit: Permit, outcome: O) -> Self {
+        Answer { state: State::Running { response, permit: Some(permit) }, outcome }
     }
 
-    pub(super) fn refused(refused: Refused, outcome: O, call: Call) -> Self {
-        Answer { state: State::Refused { refused: Some(refused) }, outcome, call }
+    pub(super) fn refused(refused: Refused, outcome: O) -> Self {
+        Answer { state: State::Refused { refused: Some(refused) }, outcome }
     }
 }
 
