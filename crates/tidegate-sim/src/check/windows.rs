@@ -101,9 +101,13 @@ impl Windows {
         window.tail = window.tail.max(window.until.after(rules.window));
     }
 
-    /// A window is ended by hand, and its tail with it.
+    /// A window is ended by hand, and its tail with it, and so are those of all that is below its key.
     pub fn clear(&mut self, key: &str, now: Nanos) {
-        for window in self.known.iter_mut().filter(|window| window.key == key) {
+        let is_below = |window: &&mut Window| {
+            let rest = window.key.strip_prefix(key);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        for window in self.known.iter_mut().filter(is_below) {
             window.ends_at(window.until.min(now));
             window.tail = window.tail.min(now);
         }
