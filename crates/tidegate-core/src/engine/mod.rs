@@ -30,6 +30,7 @@ mod reroute;
 mod reseat;
 mod roster;
 mod route;
+mod scope;
 mod settle;
 mod status;
 mod watch;

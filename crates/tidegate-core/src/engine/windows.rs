@@ -22,12 +22,11 @@ use std::time::Duration;
 use super::change::ChangeError;
 use super::ended::Exhausted;
 use super::lane::Use;
-use super::{Engine, InFlightCall, SLOT};
+use super::scope::Scope;
+use super::{Engine, InFlightCall};
 use crate::algorithm::Meter;
-use crate::config::BackoffConfig;
-use crate::limit::{Counts, Limit};
+use crate::limit::Limit;
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 /// More models than this that no pattern names, and their windows are the service's.
 const MANY: usize = 64;
@@ -44,24 +43,6 @@ pub(crate) struct Window {
     until: Nanos,
     /// Until when calls go throttled.
     tail: Nanos,
-}
-
-/// Whose calls a window concerns.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Scope {
-    Everything,
-    Service(u32),
-    /// An API key that has limits of its own.
-    Key(u32, Box<str>),
-    /// A pattern of the config.
-    Endpoint(u32, Box<str>),
-    /// A pattern of the config.
-    Model(u32, Box<str>),
-    /// A model that no pattern names.
-    OtherModel(u32, Arc<str>),
-    LoopType(Box<str>),
-    /// Those that pay at this limit.
-    Limit(u32),
 }
 
 /// A backoff window as it stands.
@@ -166,34 +147,6 @@ impl Engine {
     pub(super) fn leave_alone(&mut self, call: &InFlightCall, span: Duration, now: Nanos) {
         let service = self.skeletons[call.skeleton as usize].service;
         self.back_off(Scope::Service(service), span, now);
-    }
-
-    /// The limit on a call's way that mirrors one of the upstream's. The narrowest level counts; of several windows
-    /// the stated one, else the shortest that lasts until the reset.
-    fn limit_exhausted(&self, call: &InFlightCall, exhausted: &Exhausted) -> Option<u32> {
-        let reset = exhausted.reset.unwrap_or_default();
-        let candidates = self.skeletons[call.skeleton as usize].uses.iter().filter_map(|&(limit, _)| {
-            let spec = &self.specs[self.limits[limit as usize].spec as usize];
-            let Counts::Rate { dimension, rate, .. } = &spec.definition.counts else { return None };
-            let window = rate.window();
-            let stated = exhausted.window.is_none_or(|stated| stated == window);
-            let is_it = *dimension == exhausted.dimension && stated && super::change::mirrors(&spec.level);
-            // Levels below the service have a part more in their name.
-            let depth = spec.level.contains("/model:") as u8 * 2 + spec.level.contains("/endpoint:") as u8;
-            is_it.then_some((std::cmp::Reverse(depth), window < reset, window, limit))
-        });
-        candidates.min().map(|(.., limit)| limit)
-    }
-
-    /// The narrowest thing that a call is known to be of: its model, else its key, else its service.
-    fn narrowest(&self, call: &InFlightCall, model: Option<&str>) -> Scope {
-        let skeleton = &self.skeletons[call.skeleton as usize];
-        let service = skeleton.service;
-        let key = &skeleton.key;
-        let pattern = key.model.clone().map(|pattern| Scope::Model(service, pattern));
-        let other = || Some(Scope::OtherModel(service, key.other_model.clone().or(model.map(Into::into))?));
-        let own_key = || Some(Scope::Key(service, key.key.clone()?));
-        pattern.or_else(other).or_else(own_key).unwrap_or(Scope::Service(service))
     }
 
     fn back_off(&mut self, scope: Scope, span: Duration, now: Nanos) {
@@ -351,7 +304,8 @@ impl Engine {
 
     /// What the windows add to a route: the limits, and whether its calls go throttled.
     pub(super) fn windows_on(&self, skeleton: u32, now: Nanos) -> (Vec<Use>, bool) {
-        let on_it = self.windows.iter().filter_map(|window| Some((window, self.slot_on(window, skeleton)?)));
+        let on_it =
+            self.windows.iter().filter_map(|window| Some((window, self.slot_on(&window.scope, skeleton)?)));
         let mut throttled = false;
         let uses = on_it.map(|(window, slot)| {
             throttled |= window.tail > now;
@@ -365,108 +319,6 @@ impl Engine {
     fn concerned(&self, index: usize) -> BTreeSet<u32> {
         let window = &self.windows[index];
         let known = self.skeleton_index.values().copied();
-        known.filter(|skeleton| self.slot_on(window, *skeleton).is_some()).collect()
-    }
-
-    /// Which units decide whether calls of a route concern a window: the call itself, or what a limit counts.
-    fn slot_on(&self, window: &Window, skeleton: u32) -> Option<u8> {
-        let held = &self.skeletons[skeleton as usize];
-        let key = &held.key;
-        let is_on = match &window.scope {
-            Scope::Everything => true,
-            Scope::Service(service) => held.service == *service,
-            Scope::Key(service, name) => held.service == *service && key.key.as_ref() == Some(name),
-            Scope::Endpoint(service, pattern) => {
-                held.service == *service && key.endpoint.as_ref() == Some(pattern)
-            }
-            Scope::Model(service, pattern) => held.service == *service && key.model.as_ref() == Some(pattern),
-            Scope::OtherModel(service, model) => {
-                held.service == *service && key.other_model.as_ref() == Some(model)
-            }
-            Scope::LoopType(name) => key.loop_type.as_ref() == Some(name),
-            Scope::Limit(limit) => {
-                return held.uses.iter().find(|(used, _)| used == limit).map(|(_, slot)| *slot);
-            }
-        };
-        is_on.then_some(SLOT)
-    }
-
-    /// What a key stands for.
-    fn scope_named(&self, key: &str) -> Option<Scope> {
-        if let Some(limit) = self.limit_named(key) {
-            let held = &self.limits[limit as usize];
-            // Neither is on the way of calls all the time.
-            let throttles = matches!(self.specs[held.spec as usize].definition.counts, Counts::Throttled(_));
-            return (held.owner == NIL && !throttles).then_some(Scope::Limit(limit));
-        }
-        if key == "global" {
-            return Some(Scope::Everything);
-        }
-        if let Some(name) = key.strip_prefix("loop_type:") {
-            return self.loop_types.contains_key(name).then(|| Scope::LoopType(name.into()));
-        }
-        let (name, rest) = key.split_once('/').map_or((key, None), |(name, rest)| (name, Some(rest)));
-        let index = *self.service_index.get(name)?;
-        let service = &self.services[index as usize];
-        if service.gone {
-            return None;
-        }
-        let Some(rest) = rest else { return Some(Scope::Service(index)) };
-        let has = |patterns: &[(crate::pattern::Pattern, Vec<u32>)], text: &str| {
-            patterns.iter().any(|(pattern, _)| pattern.text() == text)
-        };
-        if let Some(model) = rest.strip_prefix("model:") {
-            let patterns = service.models.iter().map(|(pattern, _)| pattern);
-            // A pattern as it stands, or a model that it is for: their calls go one way.
-            let pattern = patterns.clone().find(|pattern| pattern.text() == model);
-            let pattern = pattern.or_else(|| {
-                let found = crate::pattern::most_specific(patterns.enumerate(), model)?;
-                Some(&service.models[found].0)
-            });
-            return Some(match pattern {
-                Some(pattern) => Scope::Model(index, pattern.text().into()),
-                None => Scope::OtherModel(index, model.into()),
-            });
-        }
-        if let Some(endpoint) = rest.strip_prefix("endpoint:") {
-            return has(&service.endpoints, endpoint).then(|| Scope::Endpoint(index, endpoint.into()));
-        }
-        let own = rest.strip_prefix("key:").filter(|_| service.per_key);
-        own.map(|own| Scope::Key(index, own.into()))
-    }
-
-    fn key_of(&self, scope: &Scope) -> Arc<str> {
-        let service = |index: &u32| {
-            let named = self.service_index.iter().find(|(_, known)| *known == index);
-            named.map_or("", |(name, _)| &**name)
-        };
-        match scope {
-            Scope::Everything => "global".into(),
-            Scope::Service(index) => service(index).into(),
-            Scope::Key(index, key) => format!("{}/key:{key}", service(index)).into(),
-            Scope::Endpoint(index, pattern) => format!("{}/endpoint:{pattern}", service(index)).into(),
-            Scope::Model(index, model) => format!("{}/model:{model}", service(index)).into(),
-            Scope::OtherModel(index, model) => format!("{}/model:{model}", service(index)).into(),
-            Scope::LoopType(name) => format!("loop_type:{name}").into(),
-            Scope::Limit(limit) => self.limit_name(*limit),
-        }
-    }
-
-    /// The rules of the service that a window belongs to; one over several has the usual ones.
-    fn rules_of(&self, scope: &Scope) -> BackoffConfig {
-        let service = match scope {
-            Scope::Everything | Scope::LoopType(_) => None,
-            Scope::Service(service)
-            | Scope::Key(service, _)
-            | Scope::Endpoint(service, _)
-            | Scope::Model(service, _)
-            | Scope::OtherModel(service, _) => Some(*service),
-            Scope::Limit(limit) => {
-                let level = &self.specs[self.limits[*limit as usize].spec as usize].level;
-                let name = level.split('/').next().unwrap_or_default();
-                self.service_index.get(name).copied()
-            }
-        };
-        service.map_or_else(BackoffConfig::default, |service| self.services[service as usize].backoff.clone())
+        known.filter(|skeleton| self.slot_on(&window.scope, *skeleton).is_some()).collect()
     }
 }
