@@ -207,7 +207,7 @@ const MUTANTS: &[Mutant] = &[
 ];
 
 /// Scenarios played with each mistake, until one shows it; and with none.
-const SCENARIOS: &str = "400";
+const SCENARIOS: &str = "1000";
 
 #[test]
 fn every_mistake_is_noticed_and_no_mistake_is_not() {
