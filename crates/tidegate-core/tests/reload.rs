@@ -5,7 +5,7 @@ mod common;
 use common::World;
 use tidegate_core::config::RateLimit;
 use tidegate_core::rate::{Algorithm, Rate};
-use tidegate_core::{Call, Config, Dimension, Nanos, Priority};
+use tidegate_core::{Call, Config, Dimension, Engine, Nanos, Priority};
 
 use std::time::Duration;
 
@@ -112,4 +112,25 @@ fn dimensions_may_come_and_go_over_many_reloads() {
         world.now = Nanos(world.now.0 + 4_000_000_000_000);
         world.engine.advance(world.now);
     }
+}
+
+#[test]
+fn calls_in_flight_leave_nothing_behind_when_keys_get_limits_of_their_own_and_share_again() {
+    let config = |per_key: bool| {
+        let text = format!("[services.api]\nper_key = {per_key}\nconcurrency = 2\n");
+        Config::parse(&text, "test.toml").unwrap()
+    };
+    let mut engine = Engine::new(&config(false), Nanos::ZERO, Duration::ZERO).unwrap();
+    let call = Call::to("api").key("sk-1");
+    let before = [0, 1].map(|_| engine.try_admit(&call, Nanos::ZERO).unwrap());
+    engine.reconfigure(&config(true), Nanos(1)).unwrap();
+    let between = [0, 1].map(|_| engine.try_admit(&call, Nanos(1)).unwrap());
+    engine.reconfigure(&config(false), Nanos(2)).unwrap();
+    let after = engine.try_admit(&call, Nanos(2)).unwrap();
+    for grant in before.into_iter().chain(between) {
+        engine.finish(grant, None, Nanos(3));
+    }
+    assert_eq!(engine.limit("api/concurrency", Nanos(3)).unwrap().used, 1, "the one that took from it");
+    engine.finish(after, None, Nanos(4));
+    assert_eq!(engine.limit("api/concurrency", Nanos(4)).unwrap().used, 0);
 }

@@ -210,11 +210,25 @@ impl Engine {
             }
         };
         self.specs[index].gone = false;
-        self.specs[index].per_key = per_key;
+        if std::mem::replace(&mut self.specs[index].per_key, per_key) != per_key {
+            self.start_anew(index as u32, now);
+        }
         if !per_key && level != LOOP {
             self.instance(index as u32, None, now);
         }
         index as u32
+    }
+
+    /// Each key gets its own instances of a limit, or they share one again: calls in flight took from the others, and
+    /// will not give back to these.
+    fn start_anew(&mut self, spec: u32, now: Nanos) {
+        let definition = &self.specs[spec as usize].definition;
+        for limit in self.limits.iter_mut().filter(|limit| limit.spec == spec) {
+            limit.since = self.epoch;
+            if limit.meter.is_in_flight() {
+                limit.meter = definition.meter(now, self.unix_offset);
+            }
+        }
     }
 
     /// The breakers of a service: one that all share, or one for each endpoint and one for the rest.

@@ -118,7 +118,8 @@ impl<S, O> Gated<S, O> {
     fn admission(&mut self) -> Result<Permit, Refused> {
         match std::mem::replace(&mut self.admission, Admission::None) {
             Admission::Held(Unsent(ref mut permit)) => Ok(permit.take().expect("it is only taken here")),
-            Admission::Refused(refused) => Err(refused),
+            // That may have been long ago.
+            Admission::Refused(refused) => self.gate.try_acquire(&self.call).map_err(|_| refused),
             Admission::None | Admission::Waiting(_) => {
                 panic!("called before `poll_ready` said that it is ready")
             }

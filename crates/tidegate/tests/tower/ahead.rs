@@ -141,6 +141,17 @@ async fn a_refusal_is_told_to_the_call_and_the_service_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refusal_does_not_outlive_its_cause() {
+    let (gate, upstream) = (gate(), Upstream::default());
+    let held = gate.try_acquire(call()).expect("free");
+    let layer = GateLayer::new(gate.clone(), call().timeout(Duration::ZERO));
+    let mut service = layer.outcome(|_: &_| Outcome::done()).layer(upstream.clone());
+    service.ready().await.expect("ready to say no");
+    drop(held);
+    service.call(ANSWER).await.expect("there is room by now");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_buffer_survives_refusals() {
     let (gate, upstream) = (gate(), Upstream::default());
     let held = gate.try_acquire(call()).expect("free");
