@@ -146,7 +146,7 @@ const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "a 429 of one model holds the whole service",
-        file: "engine/windows.rs",
+        file: "engine/scope.rs",
         right: "        pattern.or_else(other)",
         wrong: "        pattern.filter(|_| !WRONG).or_else(other)",
     },
