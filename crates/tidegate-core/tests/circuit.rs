@@ -1,22 +1,16 @@
 //! Breakers in the engine: who is held, who is refused, and who probes.
 
+mod common;
+
 use std::time::Duration;
 
 use tidegate_core::engine::{Arrived, BreakerState, Engine, Fate};
 use tidegate_core::{Admission, Call, Config, Grant, Nanos, Priority, Reason, Ticket, Verdict};
 
-const LONG: Duration = Duration::from_secs(3_600);
+use common::plain::{LONG, at, engine};
+
 const BREAKER: &str = "[services.api]\nrequests = \"1000/s\"\nconcurrency = 3\n\
                        breaker = { failures = 2, open_for = \"30s\" }\n";
-
-fn engine(config: &str) -> Engine {
-    let config = Config::parse(config, "test.toml").expect("the config is right");
-    Engine::new(&config, Nanos::ZERO, Duration::ZERO).expect("the config can be")
-}
-
-fn at(ms: u64) -> Nanos {
-    Nanos::ZERO.after(Duration::from_millis(ms))
-}
 
 fn go(engine: &mut Engine, call: &Call, now: Nanos) -> Grant {
     engine.try_admit(call, now).expect("it may go")

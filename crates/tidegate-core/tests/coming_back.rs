@@ -1,22 +1,15 @@
 //! A call that is tried again waits where it would if it had never gone.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_core::engine::{Arrived, Engine};
-use tidegate_core::{Admission, Call, Config, Grant, Nanos, Priority, Ticket, Verdict};
+use tidegate_core::{Admission, Call, Grant, Priority, Ticket, Verdict};
 
-const LONG: Duration = Duration::from_secs(3_600);
-
-fn engine(config: &str) -> Engine {
-    let config = Config::parse(config, "test.toml").expect("the config is right");
-    Engine::new(&config, Nanos::ZERO, Duration::ZERO).expect("the config can be")
-}
-
-fn at(ms: u64) -> Nanos {
-    Nanos::ZERO.after(Duration::from_millis(ms))
-}
+use common::plain::{LONG, at, engine};
 
 fn waits(admission: Admission) -> Ticket {
     match admission {

@@ -75,16 +75,7 @@ fn parse(text: &str) -> Config {
 }
 
 fn limit(dimension: Dimension, units: u64, window: Duration) -> RateLimit {
-    let rate = Rate::new(units, window).expect("a rate in range");
-    RateLimit {
-        dimension,
-        rate,
-        algorithm: None,
-        burst: None,
-        calendar: None,
-        reserve: None,
-        origin: Origin::Written,
-    }
+    RateLimit::plain(dimension, Rate::new(units, window).expect("a rate in range"))
 }
 
 fn requests(units: u64, window: Duration) -> RateLimit {

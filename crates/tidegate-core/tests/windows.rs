@@ -1,20 +1,13 @@
 //! Backoff windows in the engine: whom they hold, for how long, and how calls go after them.
 
+mod common;
+
 use std::time::Duration;
 
 use tidegate_core::engine::{Ended, Engine, Exhausted, Fate};
 use tidegate_core::{Admission, Call, Config, Dimension, Grant, Nanos, Priority, Reason, Ticket, Verdict};
 
-const LONG: Duration = Duration::from_secs(3_600);
-
-fn engine(config: &str) -> Engine {
-    let config = Config::parse(config, "test.toml").expect("the config is right");
-    Engine::new(&config, Nanos::ZERO, Duration::ZERO).expect("the config can be")
-}
-
-fn at(ms: u64) -> Nanos {
-    Nanos::ZERO.after(Duration::from_millis(ms))
-}
+use common::plain::{LONG, at, engine};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)

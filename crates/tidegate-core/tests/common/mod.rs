@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub mod dice;
+pub mod plain;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
