@@ -203,7 +203,7 @@ pub struct Engine {
     windows: Vec<Window>,
     /// What all limits of windows are made from.
     window_spec: u32,
-    /// When the throttled time of the first of them ends.
+    /// When the first of them is to be looked at: it throttles or holds nobody any more.
     windows_due: Nanos,
     /// The breaker that each call in flight went through, and in which of its states.
     passes: Vec<Option<Passed>>,

@@ -11,9 +11,9 @@
 //! wait for windows is only throttled by them.
 //!
 //! Routes of lanes change under calls that wait (`reroute`): a lane is taken out of its queue, gets its new route,
-//! and goes back to where it stood. The calls in it are not touched, so it costs as
-//! much as there are lanes, however many wait. Only a model that no pattern of the config names needs more: its
-//! calls wait among those of all such models, and are seated anew.
+//! and goes back to where it stood. The calls in it are not touched, so it costs as much as there are lanes, however
+//! many wait. Only a model that no pattern of the config names needs more: its calls wait among those of all such
+//! models, and are seated anew.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -255,10 +255,14 @@ impl Engine {
         let concerned = over.into_iter().flat_map(|index| self.concerned(index));
         let throttled = |skeleton: &u32| self.skeletons[*skeleton as usize].throttled;
         let freed: BTreeSet<u32> = concerned.filter(throttled).collect();
-        let tails = self.windows.iter().map(|window| window.tail).filter(|tail| *tail > now);
-        self.windows_due = tails.min().unwrap_or(Nanos::NEVER);
         self.reroute(&freed, now);
         self.forget_windows(now);
+        // Those that are left: when they throttle nobody any more, and when they hold nobody any more.
+        let ends = self
+            .windows
+            .iter()
+            .flat_map(|window| [window.tail, self.limits[window.limit as usize].meter.full_at()]);
+        self.windows_due = ends.filter(|end| *end > now).min().unwrap_or(Nanos::NEVER);
     }
 
     /// After another config came into force: windows of what is gone go too.

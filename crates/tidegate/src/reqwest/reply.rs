@@ -2,13 +2,17 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use ::reqwest::{Body, Response, ResponseBuilderExt};
 use bytes::{Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::time::{Instant, timeout_at};
 
 /// As much of an error's body as is looked at.
 const MOST: usize = 64 << 10;
+/// How long that is waited for. The head has said that the call failed: whoever waits must not wait for more words.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The same reply with another body.
 pub(super) fn with_body(response: Response, wrap: impl FnOnce(Body) -> Body) -> Response {
@@ -25,11 +29,12 @@ pub(super) fn with_body(response: Response, wrap: impl FnOnce(Body) -> Body) -> 
 pub(super) async fn look_into(mut response: Response) -> (Response, Bytes) {
     let mut seen = BytesMut::new();
     let mut broken = None;
+    let until = Instant::now() + PATIENCE;
     while seen.len() < MOST && broken.is_none() {
-        match response.chunk().await {
-            Ok(Some(chunk)) => seen.extend_from_slice(&chunk),
-            Ok(None) => break,
-            Err(error) => broken = Some(error),
+        match timeout_at(until, response.chunk()).await {
+            Ok(Ok(Some(chunk))) => seen.extend_from_slice(&chunk),
+            Ok(Ok(None)) | Err(_) => break,
+            Ok(Err(error)) => broken = Some(error),
         }
     }
     let seen = seen.freeze();

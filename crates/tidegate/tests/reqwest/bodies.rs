@@ -185,3 +185,34 @@ impl http_body::Body for Breaks {
         Poll::Ready(self.0.next().map(|piece| piece.map(|piece| Frame::data(piece.into()))))
     }
 }
+
+/// Says something, and then nothing more for ever.
+struct Stalled(Option<&'static str>);
+
+impl http_body::Body for Stalled {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.take().map_or(Poll::Pending, |text| Poll::Ready(Some(Ok(Frame::data(text.into())))))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_whose_body_never_ends_is_understood_by_what_has_come() {
+    let stalled = Body::wrap(Stalled(Some("{\"error\": ")));
+    let upstream = Upstream::default().then(429, &[("retry-after", "7")], stalled).json(ANSWER);
+    let (gate, start) = (gate(), Instant::now());
+    let reply = client(&gate, &upstream).post(URL).body(CHAT).send();
+    let others = async {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(used(&gate).0, 0, "its slot is free");
+        assert_eq!(gate.backoffs().len(), 1, "and its window open");
+    };
+    let (reply, ()) = tokio::join!(reply, others);
+    assert_eq!(reply.expect("the second time").text().await.expect("a body"), ANSWER);
+    assert!((8..10).contains(&start.elapsed().as_secs()), "{:?}", start.elapsed());
+}
