@@ -8,9 +8,10 @@ use jiff::tz::TimeZone;
 use crate::algorithm::{Boundary, Bucket, Circuit, FixedWindow, Hold, InFlight, Meter, SlidingWindow};
 use crate::allotment::Allotment;
 use crate::breaker::BreakerPolicy;
-use crate::config::{RateLimit, Reserve};
+use crate::config::{Origin, RateLimit, Reserve};
 use crate::dimension::Dimension;
 use crate::engine::contention::Contention;
+use crate::learn::Learned;
 use crate::priority::Priority;
 use crate::rate::{Algorithm, Rate, WindowName};
 use crate::time::Nanos;
@@ -26,6 +27,10 @@ const BURST_PART: u64 = 120;
 pub(crate) struct Definition {
     pub counts: Counts,
     reserve: Reserve,
+    /// How it counts was not written: the upstream may turn out to count otherwise.
+    guess: bool,
+    /// It is only a preset's: the upstream may turn out to allow more.
+    pub lifts: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +41,8 @@ pub(crate) enum Counts {
         algorithm: Algorithm,
         burst: Option<u64>,
         calendar: Option<String>,
+        /// What is paced flows as if the window were so much longer: calls may overtake each other on their way.
+        slack: Duration,
     },
     Concurrency(u64),
     /// What may be in flight while calls go throttled.
@@ -65,12 +72,59 @@ impl Definition {
             algorithm,
             burst,
             calendar: limit.calendar.clone(),
+            slack: Duration::ZERO,
         };
-        Definition { counts, reserve: limit.reserve.unwrap_or(level) }
+        let guess = mirrors && limit.algorithm.is_none() && limit.burst.is_none() && limit.calendar.is_none();
+        let reserve = limit.reserve.unwrap_or(level);
+        Definition { counts, reserve, guess, lifts: limit.origin == Origin::Preset }
     }
 
     pub fn in_flight(counts: Counts, reserve: Reserve) -> Definition {
-        Definition { counts, reserve }
+        Definition { counts, reserve, guess: false, lifts: false }
+    }
+
+    /// Whether the upstream may turn out to count otherwise.
+    pub fn is_guess(&self) -> bool {
+        self.guess
+    }
+
+    /// N and W, if it is a rate.
+    pub fn rate_of(&self) -> Option<Rate> {
+        match &self.counts {
+            Counts::Rate { rate, .. } => Some(*rate),
+            _ => None,
+        }
+    }
+
+    /// What is in force of this, by what was learned.
+    pub fn with(&self, learned: &Learned) -> Definition {
+        let Counts::Rate { dimension, rate, algorithm, burst, calendar, .. } = &self.counts else {
+            return self.clone();
+        };
+        let (written, window) = (rate.units(), rate.window());
+        let told = learned.told(written);
+        let units = learned.in_force(told);
+        let scaled = |burst: u64| (u128::from(burst) * u128::from(told) / u128::from(written)).max(1) as u64;
+        // What overtakes, at most.
+        let bunch = (told as f64 * learned.jitter.as_secs_f64() / window.as_secs_f64()).round() as u64;
+        let sized = |size: u64| size.saturating_sub((bunch + learned.guard).min(size - size / 4)).max(1);
+        let (algorithm, burst) = match (algorithm, learned.bucket) {
+            (Algorithm::SlidingWindow, Some(size)) if self.guess => {
+                (Algorithm::TokenBucket, Some(sized(size.min(told))))
+            }
+            (Algorithm::TokenBucket, _) => (Algorithm::TokenBucket, burst.map(scaled).map(sized)),
+            // Who is turned away for no known reason sends one at a time.
+            (Algorithm::SlidingWindow, None) if learned.share < 1.0 => {
+                (Algorithm::SlidingWindow, burst.map(|_| 1))
+            }
+            (other, _) => (*other, burst.map(scaled).map(|burst| burst.min(units))),
+        };
+        let units = if algorithm == Algorithm::TokenBucket { learned.paced(told) } else { units };
+        // In range: not above what was in range, or what a reply said and was checked when it was heard.
+        let rate = Rate::new(units.max(1), window).unwrap_or(*rate);
+        let (dimension, calendar, slack) = (dimension.clone(), calendar.clone(), if learned.guard > 0 { Duration::ZERO } else { learned.jitter });
+        let counts = Counts::Rate { dimension, rate, algorithm, burst, calendar, slack };
+        Definition { counts, ..self.clone() }
     }
 
     pub fn reserve(&self) -> Reserve {
@@ -107,9 +161,9 @@ impl Definition {
             Counts::Rate { rate, algorithm: Algorithm::TokenBucket, burst, .. } => {
                 Meter::Bucket(Bucket::full(*rate, burst.unwrap_or(rate.units()), now))
             }
-            Counts::Rate { rate, algorithm: Algorithm::SlidingWindow, burst, .. } => {
+            Counts::Rate { rate, algorithm: Algorithm::SlidingWindow, burst, slack, .. } => {
                 Meter::Sliding(match burst {
-                    Some(burst) => SlidingWindow::paced(*rate, *burst, now),
+                    Some(burst) => SlidingWindow::paced(*rate, pace(*rate, *slack), *burst, now),
                     None => SlidingWindow::new(*rate),
                 })
             }
@@ -139,10 +193,10 @@ impl Definition {
                 bucket.change(*rate, burst.unwrap_or(rate.units()), now);
             }
             (
-                Counts::Rate { rate, algorithm: Algorithm::SlidingWindow, burst, .. },
+                Counts::Rate { rate, algorithm: Algorithm::SlidingWindow, burst, slack, .. },
                 Meter::Sliding(window),
             ) if old.spans(rate) => {
-                window.change(*rate, *burst, now);
+                window.change(*rate, burst.map(|burst| (pace(*rate, *slack), burst)), now);
             }
             (
                 Counts::Rate { rate, algorithm: Algorithm::FixedWindow, calendar, .. },
@@ -184,10 +238,18 @@ impl Definition {
     }
 }
 
+/// The rate at which a window's units flow.
+fn pace(rate: Rate, slack: Duration) -> Rate {
+    Rate::new(rate.units(), rate.window() + slack).unwrap_or(rate)
+}
+
 /// A definition in use, shared by all instances made from it.
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
+    /// What is in force: what is written, by what was learned.
     pub definition: Definition,
+    pub written: Definition,
+    pub learned: Learned,
     pub withheld: [u64; 4],
     /// What stands before the suffix: the level. Instances of loops and keys put their own id in.
     pub level: Arc<str>,
@@ -202,7 +264,8 @@ pub(crate) struct Spec {
 impl Spec {
     pub fn new(level: &str, definition: Definition) -> Spec {
         let (withheld, suffix) = (definition.withheld(definition.whole()), definition.suffix().into());
-        Spec { withheld, suffix, level: level.into(), definition, shared: NIL, per_key: false, gone: false }
+        let (level, written, learned) = (level.into(), definition.clone(), Learned::default());
+        Spec { withheld, suffix, level, definition, written, learned, shared: NIL, per_key: false, gone: false }
     }
 }
 

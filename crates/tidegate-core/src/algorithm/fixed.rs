@@ -102,6 +102,29 @@ impl FixedWindow {
         UNBOUNDED
     }
 
+    /// When the window that is open was opened.
+    #[must_use]
+    pub fn opened(&self) -> Nanos {
+        self.opened
+    }
+
+    /// The upstream's window ends at this time or a little before: replies take their time, and say so in whole
+    /// seconds. So the earliest of what they say counts, until one lies so much later that it is about another window.
+    /// A calendar knows its own ends.
+    pub fn ends_by(&mut self, end: Nanos, now: Nanos) {
+        self.advance(now);
+        let later = self.window / 16;
+        let moves = end < self.closes || end.0 > self.closes.0.saturating_add(later);
+        if let Boundary::Anchor(anchor) = &mut *self.boundary
+            && moves
+            && end > now
+            && end.0 <= now.0.saturating_add(self.window).saturating_add(later)
+        {
+            *anchor = end;
+            self.closes = end;
+        }
+    }
+
     /// Spends `cost`.
     #[inline]
     pub fn take(&mut self, cost: u64, now: Nanos) {

@@ -190,6 +190,19 @@ impl Meter {
         }
     }
 
+    /// Others took `units` of what we share with them.
+    pub fn charge_others(&mut self, units: u64, now: Nanos) {
+        match self {
+            Meter::Sliding(m) => m.charge_others(units, now),
+            // What a window does not have is not owed to the next one.
+            Meter::Fixed(m) => {
+                let left = m.room(0, now);
+                m.take(units.min(left), now);
+            }
+            other => other.charge(units, now),
+        }
+    }
+
     /// Units spent that still count.
     pub fn used(&mut self, now: Nanos) -> u64 {
         each!(self, m => m.used(now))

@@ -47,10 +47,10 @@ impl SlidingWindow {
         }
     }
 
-    /// The same, with units flowing at N/W and `burst` at once.
+    /// The same, with units flowing at `pace`, which is N/W or a little less, and `burst` at once.
     #[must_use]
-    pub fn paced(rate: Rate, burst: u64, now: Nanos) -> SlidingWindow {
-        SlidingWindow { pacer: Some(Box::new(Bucket::full(rate, burst, now))), ..SlidingWindow::new(rate) }
+    pub fn paced(rate: Rate, pace: Rate, burst: u64, now: Nanos) -> SlidingWindow {
+        SlidingWindow { pacer: Some(Box::new(Bucket::full(pace, burst, now))), ..SlidingWindow::new(rate) }
     }
 
     /// What one call may take at most.
@@ -147,6 +147,16 @@ impl SlidingWindow {
         self.current = self.current.saturating_add(cost);
     }
 
+    /// Others took `units`, some of them long ago: they count, but do not hold up more than what may go at once.
+    pub fn charge_others(&mut self, units: u64, now: Nanos) {
+        self.advance(now);
+        if let Some(pacer) = &mut self.pacer {
+            pacer.take(units.min(pacer.capacity()), now);
+        }
+        self.used = self.used.saturating_add(units);
+        self.current = self.current.saturating_add(units);
+    }
+
     /// What was saved up while nobody went does not go at once.
     pub fn empty_pacer(&mut self, now: Nanos) {
         if let Some(pacer) = &mut self.pacer {
@@ -205,12 +215,14 @@ impl SlidingWindow {
         counted.max(paced)
     }
 
-    /// Changes N and the burst, keeping W and what is spent.
-    pub fn change(&mut self, rate: Rate, burst: Option<u64>, now: Nanos) {
+    /// Changes N, the pace and the burst, keeping W and what is spent.
+    pub fn change(&mut self, rate: Rate, paced: Option<(Rate, u64)>, now: Nanos) {
         self.units = rate.units();
-        match (&mut self.pacer, burst) {
-            (Some(pacer), Some(burst)) => pacer.change(rate, burst, now),
-            (pacer, burst) => *pacer = burst.map(|burst| Box::new(Bucket::full(rate, burst, now))),
+        match (&mut self.pacer, paced) {
+            (Some(pacer), Some((pace, burst))) => pacer.change(pace, burst, now),
+            (pacer, paced) => {
+                *pacer = paced.map(|(pace, burst)| Box::new(Bucket::full(pace, burst, now)));
+            }
         }
     }
 

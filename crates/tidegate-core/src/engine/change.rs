@@ -252,7 +252,14 @@ impl Engine {
 
     /// Gives a definition to a limit that keeps its name, and to all its instances.
     fn redefine(&mut self, spec: u32, definition: Definition, now: Nanos) {
-        let fresh = Spec::new(&self.specs[spec as usize].level, definition);
+        self.specs[spec as usize].written = definition;
+        self.put_in_force(spec, now);
+    }
+
+    /// Brings a limit and all its instances to what is written, by what was learned. Says whether that is news.
+    pub(super) fn put_in_force(&mut self, spec: u32, now: Nanos) -> bool {
+        let held = &self.specs[spec as usize];
+        let fresh = Spec::new(&held.level, held.written.with(&held.learned));
         let held = &mut self.specs[spec as usize];
         let old = std::mem::replace(&mut held.definition, fresh.definition);
         held.withheld = fresh.withheld;
@@ -263,12 +270,13 @@ impl Engine {
         }
         let held = &self.specs[spec as usize];
         if held.definition.counts == old.counts {
-            return;
+            return false;
         }
         let definition = held.definition.clone();
         for limit in self.limits.iter_mut().filter(|limit| limit.spec == spec) {
             definition.change(&mut limit.meter, now, self.unix_offset, &old);
         }
+        true
     }
 
     /// Frees the limits of definitions that are no longer there. Nobody waits at this moment.

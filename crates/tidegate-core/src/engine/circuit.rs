@@ -85,7 +85,6 @@ impl Engine {
     }
 
     /// A call goes: it will report to the breaker as it is now.
-    #[inline(never)]
     pub(super) fn note_pass(&mut self, index: u32, breaker: u32) {
         let Limit { ref meter, since, .. } = self.limits[breaker as usize];
         let Meter::Circuit(circuit) = meter else { return };

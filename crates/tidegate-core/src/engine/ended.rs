@@ -26,6 +26,23 @@ pub struct Ended {
     pub fate: Fate,
     /// The model that it asked for, or that the reply names.
     pub model: Option<Arc<str>>,
+    /// What the reply tells of the upstream's limits.
+    pub told: Vec<Told>,
+}
+
+/// What a reply tells of a limit of the upstream.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Told {
+    /// What it counts.
+    pub dimension: Dimension,
+    /// Its window, if that is known.
+    pub window: Option<Duration>,
+    /// How much it allows.
+    pub limit: Option<u64>,
+    /// How much was left.
+    pub remaining: Option<u64>,
+    /// When it is restored, if that is known.
+    pub reset: Option<Duration>,
 }
 
 /// What became of a call at the upstream.
@@ -83,7 +100,8 @@ impl Ended {
             (Verdict::Overloaded, _) | (Verdict::Ok, 500..) => Fate::Failed { wait },
             (Verdict::Ok, _) => Fate::Answered,
         };
-        Ended { cost: None, fate, model: reading.model.as_deref().map(Into::into) }
+        let told = reading.limits.iter().filter_map(Told::by).collect();
+        Ended { cost: None, fate, model: reading.model.as_deref().map(Into::into), told }
     }
 
     /// The same, with what it really cost.
@@ -101,6 +119,18 @@ impl From<Fate> for Ended {
 
 impl Exhausted {
     fn named(limit: &Limit) -> Option<Exhausted> {
+        let Told { dimension, window, reset, .. } = Told::of(limit)?;
+        Some(Exhausted { dimension, window, reset })
+    }
+}
+
+impl Told {
+    /// What a reply tells, if it tells how much there is or how much is left.
+    fn by(limit: &Limit) -> Option<Told> {
+        Told::of(limit).filter(|told| told.limit.is_some() || told.remaining.is_some())
+    }
+
+    fn of(limit: &Limit) -> Option<Told> {
         let dimension = match &limit.kind {
             Kind::Requests => Dimension::Requests,
             Kind::Tokens => Dimension::Tokens,
@@ -111,6 +141,14 @@ impl Exhausted {
             other => Dimension::from_name(other.name()),
         };
         let millis = |ms: Option<u64>| ms.map(Duration::from_millis);
-        Some(Exhausted { dimension, window: millis(limit.window_ms), reset: millis(limit.reset_ms) })
+        // What is left in parts of a unit cannot be spent; what is overdrawn is nothing.
+        let whole = |amount: Option<f64>| amount.map(|amount| amount.max(0.0) as u64);
+        Some(Told {
+            dimension,
+            window: millis(limit.window_ms),
+            limit: whole(limit.limit).filter(|limit| *limit > 0),
+            remaining: whole(limit.remaining),
+            reset: millis(limit.reset_ms),
+        })
     }
 }

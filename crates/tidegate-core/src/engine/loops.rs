@@ -179,6 +179,7 @@ impl Engine {
         self.limits[limit as usize].lent = None;
         self.dirty.retain(|marked| marked.0 != limit);
         self.lent_limits.remove(&limit);
+        self.school.forget(limit);
         self.free_limits.push(limit);
     }
 }

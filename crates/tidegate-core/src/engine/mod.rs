@@ -20,7 +20,9 @@ mod explain;
 mod judge;
 mod lane;
 mod layout;
+mod learn;
 mod lend;
+mod lesson;
 mod loops;
 mod order;
 mod pass;
@@ -47,9 +49,10 @@ use hashbrown::{HashMap, HashTable};
 pub use arrived::Arrived;
 pub use change::ChangeError;
 pub use circuit::{BreakerState, BreakerStatus};
-pub use ended::{Ended, Exhausted, Fate};
+pub use ended::{Ended, Exhausted, Fate, Told};
 pub use explain::{FirstInLine, Passage, Stand, Terms};
 pub use lend::LoanRequest;
+pub use lesson::Lesson;
 pub use predict::Place;
 pub use status::{LimitStatus, ServiceCounts};
 pub use windows::BackoffStatus;
@@ -58,6 +61,7 @@ use self::circuit::Passed;
 use self::contention::LaneKey;
 use self::deadlines::Deadlines;
 use self::lane::{Lane, Run, Waiter};
+use self::learn::School;
 use self::loops::LoopRecord;
 use self::pump::Candidate;
 use self::route::{LoopType, Service, Skeleton, SkeletonKey};
@@ -68,7 +72,7 @@ use crate::limit::{Limit, Spec};
 use crate::priority::Priority;
 use crate::refusal::Refusal;
 use crate::time::Nanos;
-use crate::tree::{Arena, NIL, Sorted};
+use crate::tree::{Arena, Sorted};
 
 /// Kinds of units on one route: at most seven dimensions, and the slot itself.
 pub(crate) const MAX_UNIT_KINDS: usize = 8;
@@ -209,6 +213,8 @@ pub struct Engine {
     passes: Vec<Option<Passed>>,
     /// Whether a new call waits for a breaker that is open.
     patient: bool,
+    /// What replies teach.
+    school: School,
 
     timers: Sorted<(Nanos, u32)>,
     deadlines: Deadlines,
@@ -272,6 +278,7 @@ impl Engine {
             windows_due: Nanos::NEVER,
             passes: Vec::new(),
             patient: false,
+            school: School::default(),
             timers: Sorted::default(),
             deadlines: Deadlines::default(),
             dirty: BinaryHeap::new(),
@@ -289,6 +296,9 @@ impl Engine {
         let now = self.clock(now);
         if self.windows_due <= now {
             self.end_tails(now);
+        }
+        if self.school.due <= now {
+            self.review(now);
         }
         // A call that fits at its last moment goes; hence grants before refusals.
         if self.timers.first().is_some_and(|(wake, _)| wake <= now) || !self.dirty.is_empty() {
@@ -310,7 +320,8 @@ impl Engine {
         let deadline = self.deadlines.first().map(|(deadline, _)| deadline);
         // Nobody who does not wait cares when a tail ends: whoever comes next sees to it.
         let tail = (self.waiting > 0 && !self.windows_due.is_never()).then_some(self.windows_due);
-        [timer, deadline, tail].into_iter().flatten().min()
+        let lesson = (self.waiting > 0 && !self.school.due.is_never()).then_some(self.school.due);
+        [timer, deadline, tail, lesson].into_iter().flatten().min()
     }
 
     /// What became of waiting calls since this was last asked.
@@ -357,7 +368,7 @@ impl Engine {
     /// Remembers what a call in flight took.
     #[inline]
     fn record(&mut self, skeleton: u32, loop_: u32, class: Priority, units: &Units, at: Nanos) -> Grant {
-        let Skeleton { penalty, breaker, .. } = self.skeletons[skeleton as usize];
+        let Skeleton { penalty, noted, .. } = self.skeletons[skeleton as usize];
         let call = InFlightCall { skeleton, loop_, epoch: self.epoch, class, penalty, units: *units, at };
         let index = match self.free_in_flight.pop() {
             Some(index) => {
@@ -369,8 +380,8 @@ impl Engine {
                 (self.in_flight.len() - 1) as u32
             }
         };
-        if breaker != NIL {
-            self.note_pass(index, breaker);
+        if noted {
+            self.note(index, at);
         }
         Grant { index, class, at }
     }

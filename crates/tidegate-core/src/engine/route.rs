@@ -14,7 +14,7 @@ use super::roster::Roster;
 use super::{Engine, SLOT};
 use crate::algorithm::Meter;
 use crate::call::{Call, Cost, Shape};
-use crate::config::{BackoffConfig, Mode, Queued, SettleRule};
+use crate::config::{BackoffConfig, Headers, Mode, Queued, SettleRule};
 use crate::dimension::Dimension;
 use crate::limit::{Counts, Limit};
 use crate::pattern::{Pattern, most_specific};
@@ -49,6 +49,8 @@ pub(crate) struct Service {
     pub backoff: BackoffConfig,
     /// Whether a call that was turned away counts at the upstream all the same.
     pub failures_count: bool,
+    /// What replies may do to limits.
+    pub headers: Headers,
     /// Models that no pattern names and that have routes of their own.
     pub other_models: Vec<Arc<str>>,
     pub rosters: [Roster; 4],
@@ -80,6 +82,7 @@ impl Service {
         self.fail_queued = config.breaker.as_ref().is_some_and(|breaker| breaker.queued == Queued::Fail);
         self.backoff = config.backoff.clone();
         self.failures_count = config.failures_count;
+        self.headers = config.headers;
         self.gone = false;
     }
 }
@@ -123,6 +126,10 @@ pub(crate) struct Skeleton {
     pub penalty: u16,
     /// The limit that is a breaker, if there is one.
     pub breaker: u32,
+    /// The limits of which replies have told.
+    pub mirrored: Vec<Use>,
+    /// Whether something is to be remembered of each call: a breaker or such a limit is on its way.
+    pub noted: bool,
     pub priority: Priority,
     /// 2³² divided by the weight.
     pub inverse: u64,
@@ -218,6 +225,8 @@ impl Engine {
             throttled: false,
             penalty: 0,
             breaker: NIL,
+            mirrored: Vec::new(),
+            noted: false,
             priority: Priority::Normal,
             inverse: 1 << 32,
             observe: false,
@@ -341,6 +350,8 @@ impl Engine {
         skeleton.slots = slots;
         skeleton.throttles = throttles;
         skeleton.breaker = breaker;
+        self.see_what_is_mirrored(index);
+        let skeleton = &mut self.skeletons[index as usize];
         skeleton.loop_slots = loop_slots;
         skeleton.observe = observe;
         skeleton.keep = keep;

@@ -1,6 +1,7 @@
 //! Whose calls a backoff window concerns: by the key that names it, by what a call was of, by the limit that a reply
 //! names.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use super::ended::Exhausted;
@@ -38,9 +39,7 @@ impl Engine {
             let window = rate.window();
             let stated = exhausted.window.is_none_or(|stated| stated == window);
             let is_it = *dimension == exhausted.dimension && stated && super::change::mirrors(&spec.level);
-            // Levels below the service have a part more in their name.
-            let depth = spec.level.contains("/model:") as u8 * 2 + spec.level.contains("/endpoint:") as u8;
-            is_it.then_some((std::cmp::Reverse(depth), window < reset, window, limit))
+            is_it.then_some((depth(&spec.level), window < reset, window, limit))
         });
         candidates.min().map(|(.., limit)| limit)
     }
@@ -157,4 +156,9 @@ impl Engine {
         };
         service.map_or_else(BackoffConfig::default, |service| self.services[service as usize].backoff.clone())
     }
+}
+
+/// Orders levels by how narrow they are, the narrowest first: those below the service have a part more in their name.
+pub(super) fn depth(level: &str) -> Reverse<u8> {
+    Reverse(level.contains("/model:") as u8 * 2 + level.contains("/endpoint:") as u8)
 }

@@ -27,24 +27,35 @@ impl Engine {
     pub fn end_call(&mut self, grant: Grant, ended: &Ended, now: Nanos) {
         let now = self.clock(now);
         let call = self.in_flight[grant.index as usize].clone();
+        let service = self.skeletons[call.skeleton as usize].service;
+        let failures_count = self.services[service as usize].failures_count;
+        let counted = match ended.fate {
+            Fate::TurnedAway { .. } | Fate::OutOfQuota => failures_count,
+            Fate::Unreached => false,
+            Fate::Answered | Fate::Failed { .. } | Fate::Unknown => true,
+        };
+        let explained = self.hear(grant.index, &call, &ended.told, counted, now);
         // Before anything comes back: it must not go to somebody who has to stay away now.
         match &ended.fate {
             Fate::TurnedAway { wait, by, in_flight } => {
+                if !explained && by.is_empty() && !in_flight {
+                    self.turned_away_unexplained(&call, now);
+                }
                 let wait = if *in_flight { wait.or(Some(Duration::ZERO)) } else { *wait };
                 self.turned_away(&call, by, ended.model.as_deref(), wait, now);
             }
             Fate::Failed { wait: Some(wait) } => self.leave_alone(&call, *wait, now),
+            Fate::Answered => {
+                self.went_through(&call, now);
+                self.took(&call, now);
+            }
             Fate::Failed { wait: None }
             | Fate::Unknown
-            | Fate::Answered
             | Fate::Unreached
             | Fate::OutOfQuota => {}
         }
         self.report(&grant, &call, &ended.fate, now);
-        let service = self.skeletons[call.skeleton as usize].service;
-        let counted = self.services[service as usize].failures_count;
-        let turned_away = matches!(ended.fate, Fate::TurnedAway { .. } | Fate::OutOfQuota);
-        if ended.fate == Fate::Unreached || (turned_away && !counted) {
+        if !counted {
             self.cancel(grant, now);
         } else {
             self.finish(grant, ended.cost.as_ref(), now);
@@ -100,6 +111,7 @@ impl Engine {
     /// A call ended of which nobody says what became: its probe is free again.
     #[inline]
     fn report_lost(&mut self, grant: &Grant, now: Nanos) {
+        self.unmark(grant.index);
         if self.passes.get(grant.index as usize).is_some_and(Option::is_some) {
             let call = self.in_flight[grant.index as usize].clone();
             self.report(grant, &call, &Fate::Unknown, now);

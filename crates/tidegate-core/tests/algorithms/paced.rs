@@ -74,7 +74,8 @@ impl Model for PacedModel {
         let Meter::Sliding(window) = meter else { panic!("not a sliding window") };
         self.burst = (self.burst / 2 + units / 100).clamp(1, units);
         self.units = units;
-        window.change(rate(units, self.counted.window), Some(self.burst), Nanos(now));
+        let rate = rate(units, self.counted.window);
+        window.change(rate, Some((rate, self.burst)), Nanos(now));
         self.counted.set_units(units);
         self.pacer.resize(units, self.burst, now);
     }
@@ -89,7 +90,7 @@ impl Model for PacedModel {
 }
 
 fn paced(units: u64, window: u64, burst: u64) -> SlidingWindow {
-    SlidingWindow::paced(rate(units, window), burst, Nanos(0))
+    SlidingWindow::paced(rate(units, window), rate(units, window), burst, Nanos(0))
 }
 
 proptest! {
@@ -102,7 +103,8 @@ proptest! {
         plan in plans(50, true),
     ) {
         let burst = burst.of(units).clamp(1, units);
-        let meter = SlidingWindow::paced(rate(units, length), burst, Nanos(start));
+        let rate = rate(units, length);
+        let meter = SlidingWindow::paced(rate, rate, burst, Nanos(start));
         let model = PacedModel::new(units, length, burst, start);
         follow(Meter::Sliding(meter), model, length, start, &plan);
     }
@@ -114,7 +116,8 @@ proptest! {
         plan in plans(50, false),
     ) {
         let burst = burst.of(units).clamp(1, units);
-        let meter = SlidingWindow::paced(rate(units, length), burst, Nanos(start));
+        let rate = rate(units, length);
+        let meter = SlidingWindow::paced(rate, rate, burst, Nanos(start));
         let model = PacedModel::new(units, length, burst, start);
         let model = follow(Meter::Sliding(meter), model, length, start, &plan);
         model.the_flow_keeps_its_pace();
@@ -182,7 +185,7 @@ fn what_comes_back_to_the_pacer_is_at_most_its_burst() {
 fn a_pacer_may_come_and_go_and_what_is_spent_stays() {
     let mut window = SlidingWindow::new(rate(60, MINUTE));
     window.take(30, Nanos(0), Nanos(0));
-    window.change(rate(60, MINUTE), Some(1), Nanos(1));
+    window.change(rate(60, MINUTE), Some((rate(60, MINUTE), 1)), Nanos(1));
     window.take(1, Nanos(1), Nanos(1));
     assert_eq!((window.used(Nanos(1)), window.room(0, Nanos(1))), (31, 0));
     window.change(rate(60, MINUTE), None, Nanos(2));

@@ -209,7 +209,9 @@ impl Reference {
         match (&mut limit.meter, rate) {
             (Meter::InFlight(held), _) => held.change(units),
             (Meter::Bucket(bucket), Some(rate)) => bucket.change(rate, burst.unwrap_or(units), self.now),
-            (Meter::Sliding(window), Some(rate)) => window.change(rate, burst, self.now),
+            (Meter::Sliding(window), Some(rate)) => {
+                window.change(rate, burst.map(|burst| (rate, burst)), self.now);
+            }
             (Meter::Fixed(window), _) => window.change(units, self.now),
             _ => unreachable!("a rate stays a rate"),
         }
@@ -613,7 +615,7 @@ fn new_limit(plan: &LimitPlan) -> RefLimit {
                 }
                 Algorithm::SlidingWindow => match burst {
                     Some(burst) => {
-                        (Meter::Sliding(SlidingWindow::paced(rate.rate, burst, Nanos::ZERO)), units)
+                        (Meter::Sliding(SlidingWindow::paced(rate.rate, rate.rate, burst, Nanos::ZERO)), units)
                     }
                     None => (Meter::Sliding(SlidingWindow::new(rate.rate)), units),
                 },

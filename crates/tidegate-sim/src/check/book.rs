@@ -135,6 +135,16 @@ impl Book {
         }
     }
 
+    /// Others took units, some of them long ago: a pacer is held up by no more than what may go at once.
+    pub fn charge_others(&mut self, units: u64, now: Nanos) -> Mark {
+        let before = self.missing;
+        let mark = self.charge(units, now);
+        if let Terms::SlidingWindow { rate, burst: Some(burst) } = self.terms {
+            self.missing = before + i128::from(units.min(burst)) * window(rate);
+        }
+        mark
+    }
+
     /// A call ends: nothing of it is in flight any more, and `back` units return to where they came from.
     pub fn end(&mut self, mark: Mark, reserved: u64, back: u64) -> Result<(), String> {
         self.give_back(reserved)?;

@@ -33,7 +33,7 @@ mod roll;
 mod windows;
 mod work;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use tidegate_core::engine::{Fate, FirstInLine, Stand};
@@ -118,6 +118,8 @@ struct Desk {
     shared: bool,
     /// Who was first in line when last looked at, and when its turn was.
     first: Option<(Ticket, Nanos)>,
+    /// Where the book has what others took, by when it was charged.
+    others: BTreeMap<Nanos, Mark>,
 }
 
 /// Watches the engine.
@@ -233,6 +235,26 @@ impl Judge {
         self.leaves(call, routes);
     }
 
+    /// Others took units of a limit, the engine says. It only holds more back for that.
+    pub fn charged(&mut self, limit: u32, units: u64, now: Nanos) {
+        let Some(desk) = self.desks.get_mut(limit as usize) else { return };
+        desk.book.pass(now);
+        let mark = desk.book.charge_others(units, now);
+        desk.others.insert(now, mark);
+        desk.shares.settled_otherwise();
+        desk.first = None;
+    }
+
+    /// They took less: no more comes back than was charged then.
+    pub fn refunded(&mut self, limit: u32, units: u64, charged: Nanos) {
+        let Some(desk) = self.desks.get_mut(limit as usize) else { return };
+        if let Some(mark) = desk.others.get(&charged) {
+            // Nothing of it was in flight.
+            let _ = desk.book.end(*mark, 0, units);
+        }
+        desk.first = None;
+    }
+
     /// A limit's definition may have changed.
     pub fn redefined(&mut self, routes: &Routes, now: Nanos) {
         for (desk, limit) in self.desks.iter_mut().zip(0..) {
@@ -311,7 +333,7 @@ impl Judge {
         for limit in self.desks.len() as u32..routes.limit_count() {
             let book = Book::new(routes.terms(limit), now);
             let (aging, shares) = (Aging::default(), Shares::default());
-            self.desks.push(Desk { book, aging, shares, alone: None, shared: false, first: None });
+            self.desks.push(Desk { book, aging, shares, alone: None, shared: false, first: None, others: BTreeMap::new() });
         }
         while self.kinds < routes.kind_count() {
             let kind = routes.kind(self.kinds);

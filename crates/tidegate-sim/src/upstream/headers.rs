@@ -22,7 +22,8 @@ use tidegate_core::{Dimension, Nanos};
 use super::{Limit, RefusedBy};
 use crate::scenario::HeaderStyle;
 
-type Headers = Vec<(String, String)>;
+/// What stands on a reply, by name.
+pub type Headers = Vec<(String, String)>;
 
 pub(super) fn headers(
     style: HeaderStyle,

@@ -28,6 +28,7 @@ mod neighbours;
 mod sliding_log;
 mod token_bucket;
 
+pub use headers::Headers;
 pub use answer::{Answer, Held, RefusedBy, Tally, UpstreamCounts};
 pub use concurrency::Concurrency;
 pub use fixed_window::FixedWindow;

@@ -13,7 +13,7 @@ use super::tally::Fate;
 use super::{CallId, Event, Stop, Worker, World, fate};
 use crate::check::{Happening, Newcomer};
 use crate::scenario::{Arrivals, UpstreamSpec};
-use crate::upstream::Held;
+use crate::upstream::{Headers, Held};
 
 /// A worker whose call was refused without a word about when to come back goes on after this.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -67,11 +67,12 @@ pub(crate) enum Stage {
 /// What the upstream said, until it is back.
 #[derive(Debug)]
 pub(crate) enum Reply {
-    Done(Option<Held>),
+    /// It went well, and what was written on it.
+    Done(Option<Held>, Headers),
     /// Turned away or failed, and what was written on it.
     Bad {
         status: u16,
-        headers: Vec<(String, String)>,
+        headers: Headers,
     },
     /// The connection broke.
     Broken(Option<Held>),
@@ -83,7 +84,7 @@ impl Reply {
     /// What the upstream holds until it has answered.
     pub fn held(self) -> Option<Held> {
         match self {
-            Reply::Done(held) | Reply::Broken(held) | Reply::Lost(held) => held,
+            Reply::Done(held, _) | Reply::Broken(held) | Reply::Lost(held) => held,
             Reply::Bad { .. } => None,
         }
     }

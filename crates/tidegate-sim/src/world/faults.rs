@@ -28,6 +28,9 @@ impl World<'_> {
             }
         }
         engine.wait_for_breakers(self.scenario.wait_for_breakers);
+        if self.options.checks {
+            engine.keep_books();
+        }
         self.routes.refresh(&mut engine, self.now);
         let late = self.scenario.faults.timer_late.as_ref().map_or(0, |late| late.high().saturating_mul(2));
         self.judge = self.options.checks.then(|| Judge::new(&self.scenario.config, late));

@@ -13,6 +13,7 @@ mod after;
 mod calls;
 mod faults;
 mod histogram;
+mod lessons;
 mod outcome;
 mod plan;
 mod retries;
@@ -349,6 +350,7 @@ impl<'s> World<'s> {
             }
         }
         self.ask_lenders();
+        event.unsettled |= self.learn();
         let judged = match (&mut self.judge, &mut self.engine) {
             (Some(judge), Some(engine)) => judge.judge(engine, &self.routes, &event, self.now),
             _ => Ok(()),

@@ -81,6 +81,11 @@ impl Routes {
         &self.names[limit as usize]
     }
 
+    /// A limit by its name, if a call has met it.
+    pub fn find(&self, name: &str) -> Option<u32> {
+        self.index.get(name).copied()
+    }
+
     pub fn terms(&self, limit: u32) -> Terms {
         self.terms[limit as usize]
     }

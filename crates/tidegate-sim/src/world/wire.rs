@@ -12,7 +12,7 @@ use super::story::Line;
 use super::{CallId, Event, Stop, UNIX, World, tally};
 use crate::check::{End, Happening};
 use crate::spread::Spread;
-use crate::upstream::{Answer, Held};
+use crate::upstream::{Answer, Headers, Held, RefusedBy};
 
 /// After so long a reply that does not come is given up.
 const LOST_AFTER: Duration = Duration::from_secs(60);
@@ -85,18 +85,20 @@ impl World<'_> {
                 let reply = match (broken, lost) {
                     (true, _) => Reply::Broken(held),
                     (false, true) => Reply::Lost(held),
-                    (false, false) => Reply::Done(held),
+                    (false, false) => Reply::Done(held, self.headers(service, None)),
                 };
                 return (reply, 200);
             }
         };
+        (Reply::Bad { status, headers: self.headers(service, refused.as_ref()) }, status)
+    }
+
+    /// What an upstream tells of its limits.
+    fn headers(&self, service: usize, refused: Option<&RefusedBy>) -> Headers {
         // The upstream's own clock is right, whatever ours was set to.
         let unix = UNIX + self.now.since(Nanos::ZERO);
-        let headers = match &self.upstreams[service] {
-            Some(upstream) => upstream.headers(refused.as_ref(), self.now, unix),
-            None => Vec::new(),
-        };
-        (Reply::Bad { status, headers }, status)
+        let upstream = self.upstreams[service].as_ref();
+        upstream.map_or(Vec::new(), |upstream| upstream.headers(refused, self.now, unix))
     }
 
     /// The reply is back, or nobody waits for it any more.
@@ -116,15 +118,18 @@ impl World<'_> {
         }
     }
 
-    /// A reply is read as a gate reads it: what it means for those that come after, and for the call itself. What
-    /// stands on a reply that went well means nothing for either, and is not read.
+    /// A reply is read as a gate reads it: what it means for those that come after, and for the call itself.
     pub(super) fn answered(&mut self, place: u32, grant: Grant, reply: Reply) -> Result<(), Stop> {
         let (ended, failure) = match reply {
-            Reply::Done(held) => {
+            Reply::Done(held, headers) => {
                 self.end_upstream(place, held);
+                let told = match headers.is_empty() {
+                    true => Vec::new(),
+                    false => Ended::by_reply(200, &self.read(place, 200, &headers)).told,
+                };
                 let state = &self.calls[place as usize];
                 let cost = state.differs.then(|| state.real.clone());
-                (Ended { cost, ..Fate::Answered.into() }, None)
+                (Ended { cost, told, ..Fate::Answered.into() }, None)
             }
             Reply::Broken(held) | Reply::Lost(held) => {
                 self.end_upstream(place, held);

@@ -1,0 +1,211 @@
+//! What replies say is left of a limit, beside what we know we took.
+//!
+//! A reply tells how much was left when the upstream counted *its* call. What we took until that call went is known, so
+//! what is missing besides is what others took: it is charged to our own meter, where it counts and expires like what we
+//! took ourselves. A later reply that tells of more gives it back. So the meter stays the one place that decides, and
+//! cannot hold anybody for longer than its window.
+//!
+//! Four things make that less simple than it sounds:
+//!
+//! * *Replies come in any order.* Every call is marked when it goes; what is told about one that went before the
+//!   latest that was heard of comes too late.
+//! * *Replies are late.* By the time one is read, others have told of the same missing units, and they were charged. The
+//!   mark remembers how much had been corrected when the call went, so nothing is charged twice.
+//! * *Others do not stop while we do not hear of them.* What they take meanwhile is charged at the rate they had; the
+//!   next reply says how much it really was.
+//! * *A word does not last.* Where the limit is restored before the window is over, as a fixed window's is, what
+//!   others took counts only until then.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::evidence::Evidence;
+use crate::time::Nanos;
+
+/// What others take is charged at most so often, and for so long after a reply.
+const OFTEN: Duration = Duration::from_millis(100);
+const KNOWN: Duration = Duration::from_secs(5);
+
+/// How a limit stood when a call went.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    /// The number of the call among those that passed here.
+    pub order: u64,
+    /// Units that had gone in all, this call's included.
+    pub spent: u64,
+    /// What counted as used, this call included.
+    pub used: u64,
+    /// By how much what others took had been corrected in all.
+    corrected: i64,
+}
+
+/// Units that others took.
+#[derive(Clone, Copy, Debug)]
+struct Foreign {
+    at: Nanos,
+    until: Nanos,
+    units: u64,
+}
+
+/// One limit as replies tell of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mirror {
+    order: u64,
+    spent: u64,
+    /// The latest call that was heard of.
+    heard: u64,
+    /// What was charged for others because a reply told of it, less what was given back; and because they had a rate.
+    corrected: i64,
+    expected: i64,
+    foreign: VecDeque<Foreign>,
+    pub evidence: Evidence,
+    /// When it was first told of, and how long replies take, smoothed.
+    since: Option<Nanos>,
+    lag: f64,
+    /// When what others take was last looked at.
+    looked: Nanos,
+    looked_at: i64,
+    turned: bool,
+    smooth: f64,
+    /// What others take in a second, and what of that is still to be charged.
+    rate: f64,
+    owed: f64,
+    /// Until when it was charged, and until when that is worth doing: nobody knows for ever.
+    charged_to: Nanos,
+    known_to: Nanos,
+    /// Until when what others take counts.
+    lasts: Nanos,
+}
+
+impl Mirror {
+    /// A call goes and takes `units`; `used` counts then.
+    pub fn mark(&mut self, units: u64, used: u64) -> Mark {
+        self.order += 1;
+        self.spent = self.spent.wrapping_add(units);
+        Mark { order: self.order, spent: self.spent, used, corrected: self.corrected }
+    }
+
+    /// Whether a reply about this call is news, and if so that it was heard.
+    pub fn is_news(&mut self, mark: Mark, at: Nanos, now: Nanos) -> bool {
+        self.since.get_or_insert(now);
+        let took = now.since(at).as_secs_f64();
+        self.lag += (took - self.lag) * if self.lag == 0.0 { 1.0 } else { 0.1 };
+        let is_news = mark.order > self.heard;
+        self.heard = self.heard.max(mark.order);
+        is_news
+    }
+
+    /// Calls that went before now say nothing any more: what is counted is another thing.
+    pub fn begin_anew(&mut self) {
+        self.heard = self.order;
+        self.foreign.clear();
+    }
+
+    /// The reply to the call of `mark` says that `remaining` of `whole` are left: by how much more others took than we
+    /// know; or less, if it is negative.
+    pub fn correction(&self, mark: Mark, whole: u64, remaining: u64) -> i128 {
+        let room = i128::from(whole) - i128::from(mark.used);
+        room - i128::from(remaining) - i128::from(self.corrected - mark.corrected)
+    }
+
+    /// What we let go after the call of `mark`.
+    pub fn sent_after(&self, mark: Mark) -> u64 {
+        self.spent.wrapping_sub(mark.spent)
+    }
+
+    /// So much is charged to the meter now, and counts until then.
+    pub fn charge(&mut self, units: u64, until: Nanos, now: Nanos) {
+        self.corrected += units as i64;
+        self.foreign.push_back(Foreign { at: now, until, units });
+    }
+
+    /// Takes back up to `units` of what was charged, the latest first: a part of it, and when that was charged.
+    pub fn take_back(&mut self, units: u64) -> Option<(u64, Nanos)> {
+        let last = self.foreign.back_mut()?;
+        let part = units.min(last.units);
+        last.units -= part;
+        let at = last.at;
+        if last.units == 0 {
+            self.foreign.pop_back();
+        }
+        self.corrected -= part as i64;
+        (part > 0).then_some((part, at))
+    }
+
+    /// Forgets what has expired by itself after `window`, and takes back what was only said to last until now.
+    pub fn expired(&mut self, window: Duration, now: Nanos) -> Option<(u64, Nanos)> {
+        while self.foreign.front().is_some_and(|first| now >= first.at.after(window)) {
+            self.foreign.pop_front();
+        }
+        let over = self.foreign.iter().position(|foreign| now >= foreign.until)?;
+        let Foreign { units, at, .. } = self.foreign.remove(over)?;
+        self.turned = true;
+        Some((units, at))
+    }
+
+    /// When something charged is over before its window is.
+    pub fn due(&self, window: Duration) -> Nanos {
+        let early = self.foreign.iter().filter(|foreign| foreign.until < foreign.at.after(window));
+        early.map(|foreign| foreign.until).min().unwrap_or(Nanos::NEVER)
+    }
+
+    /// What others take, in units a second.
+    pub fn others(&self) -> f64 {
+        self.rate
+    }
+
+    /// What others take in a second, if it is time to look at that again.
+    pub fn look(&mut self, window: Duration, every: Duration, now: Nanos) -> Option<f64> {
+        if now < self.looked.after(every) {
+            return None;
+        }
+        let span = now.since(self.looked).as_secs_f64();
+        let taken = (self.corrected + self.expected - self.looked_at) as f64 / span;
+        let weight = (span / window.as_secs_f64() * 4.0).min(0.5);
+        // What came back because a window was over says nothing.
+        if !std::mem::take(&mut self.turned) && self.looked > Nanos::ZERO {
+            self.smooth += (taken - self.smooth) * weight;
+        }
+        self.rate = self.smooth.max(0.0);
+        (self.looked, self.looked_at) = (now, self.corrected + self.expected);
+        Some(self.rate)
+    }
+
+    /// A reply told how much is left, which holds until `lasts`: what others take from now on is known for a while.
+    pub fn heard_now(&mut self, lasts: Nanos, now: Nanos) {
+        self.lasts = lasts;
+        self.known_to = now.after(KNOWN);
+        if self.charged_to < now && self.rate == 0.0 {
+            self.charged_to = now;
+        }
+    }
+
+    /// What others have taken since this was last asked, by their rate.
+    pub fn unheard(&mut self, now: Nanos) -> Option<u64> {
+        let to = now.min(self.known_to).min(self.lasts);
+        self.owed += self.rate * to.since(self.charged_to).as_secs_f64();
+        self.charged_to = self.charged_to.max(now);
+        let units = self.owed.floor();
+        self.owed -= units;
+        if units <= 0.0 || self.lasts <= now {
+            return None;
+        }
+        self.expected += units as i64;
+        self.foreign.push_back(Foreign { at: now, until: self.lasts, units: units as u64 });
+        Some(units as u64)
+    }
+
+    /// When that is to be asked next.
+    pub fn next_unheard(&self) -> Nanos {
+        if self.rate <= 0.0 || self.charged_to >= self.known_to.min(self.lasts) {
+            return Nanos::NEVER;
+        }
+        let step = Duration::from_secs_f64(((1.0 - self.owed) / self.rate).clamp(0.0, 3600.0));
+        self.charged_to.after(step.max(OFTEN))
+    }
+
+    /// How long replies take, in seconds.
+    pub fn lag(&self) -> f64 {
+        self.lag
+    }
+}

@@ -1,0 +1,64 @@
+//! What the upstream teaches about its limits.
+//!
+//! Each part is a small state machine of its own, told what happened and asked what follows:
+//!
+//! * [`mirror`]: what replies say is left, beside what we know we took. The difference is what others took.
+//! * [`evidence`]: whether an upstream that says when it is full again counts as a bucket does.
+//! * [`ceiling`]: a limit that nobody states, learned from being turned away.
+//! * [`spread`]: how much calls overtake each other on their way, at most.
+//!
+//! [`Learned`] is what all of it comes to for one limit: how the definition that is in force differs from the one
+//! that was written.
+
+pub(crate) mod ceiling;
+pub(crate) mod evidence;
+pub(crate) mod mirror;
+pub(crate) mod spread;
+
+use std::time::Duration;
+
+/// The most of N that is left alone for others: the guard must not become the limit.
+const MOST_GUARDED: u64 = 50;
+
+/// How the definition in force differs from the one that was written.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Learned {
+    /// N, as replies state it, and whether it may lift what is written.
+    pub units: Option<u64>,
+    pub lifts: bool,
+    /// The upstream counts as a bucket of this size does.
+    pub bucket: Option<u64>,
+    /// The share of N that goes through, by having been turned away; at most 1.
+    pub share: f64,
+    /// Units left alone for what others take before we hear of it.
+    pub guard: u64,
+    /// By how much calls may overtake each other.
+    pub jitter: Duration,
+}
+
+impl Default for Learned {
+    fn default() -> Learned {
+        Learned { units: None, lifts: false, bucket: None, share: 1.0, guard: 0, jitter: Duration::ZERO }
+    }
+}
+
+impl Learned {
+    /// N as far as it is told; what is written is a ceiling, or a guess.
+    pub fn told(&self, written: u64) -> u64 {
+        match self.units {
+            Some(told) if self.lifts => told,
+            Some(told) => told.min(written),
+            None => written,
+        }
+    }
+
+    /// What may go in a window of `told` units.
+    pub fn in_force(&self, told: u64) -> u64 {
+        self.paced(told - self.guard.min(told / MOST_GUARDED))
+    }
+
+    /// What of `units` goes through.
+    pub fn paced(&self, units: u64) -> u64 {
+        if self.share < 1.0 { ((units as f64 * self.share) as u64).max(1) } else { units }
+    }
+}
