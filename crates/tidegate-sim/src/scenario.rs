@@ -17,6 +17,8 @@ pub struct Scenario {
     pub duration: Duration,
     /// What is used is counted from here on.
     pub warmup: Duration,
+    /// Where new parts of the run begin, in order: what upstreams count is told for each.
+    pub phases: Vec<Duration>,
     /// What really limits, by service. A service without one accepts everything at once.
     pub upstreams: BTreeMap<String, UpstreamSpec>,
     /// Who calls.

@@ -46,6 +46,7 @@ requests = "60/min"
 [simulation]
 duration = "10m"
 warmup = "1m"
+phases = ["5m", "8m"]
 seed = 7
 wait_for_breakers = false
 
@@ -107,6 +108,7 @@ windows = [{ at = "7m", key = "openai/model:gpt-4o", lasts = "20s" }, { at = "8m
 fn every_key_arrives_where_it_belongs() {
     let scenario = parse(FULL);
     assert_eq!((scenario.duration, scenario.warmup), (seconds(600), seconds(60)));
+    assert_eq!(scenario.phases, [seconds(300), seconds(480)]);
     assert!(!scenario.wait_for_breakers);
     let limit =
         |model, dimension, rate, burst, hidden| UpstreamLimit { model, dimension, rate, burst, hidden };
@@ -270,6 +272,11 @@ fn a_value_out_of_range_is_told_where_it_stands() {
         ("[simulation]\nduration = \"0s\"\n", "5:12: `duration` must not be 0"),
         ("[simulation]\nduration = \"400d\"\n", "5:12: a simulation lasts a year at most"),
         ("[simulation]\nwarmup = \"10m\"\n", "5:10: `warmup` is not before the end of the simulation"),
+        ("[simulation]\nphases = [\"10m\"]\n", "5:11: `phases` is not before the end of the simulation"),
+        (
+            "[simulation]\nphases = [\"5m\", \"5m\"]\n",
+            "5:17: a part of the run must begin after the one before it",
+        ),
         ("[simulation.upstreams.apo]\n", "4:23: unknown key `apo` in [simulation.upstreams]"),
         ("[simulation.upstreams.api]\nerrors = 1.5\n", "5:10: a share of 1.5 is not between 0 and 1"),
         ("[simulation.upstreams.api]\nlost = -0.1\n", "5:8: a share of -0.1 is not between 0 and 1"),

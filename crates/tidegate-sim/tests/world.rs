@@ -231,3 +231,65 @@ fn a_run_can_be_ended_after_any_event_and_tells_what_happened_up_to_it() {
         report.story.last()
     );
 }
+
+#[test]
+fn the_parts_of_a_run_add_up_to_the_run_and_each_has_its_own_supply() {
+    let report = play(
+        r#"
+        [services.api]
+        requests = "60/min"
+        [simulation]
+        duration = "6m"
+        phases = ["1m", "3m"]
+        [simulation.upstreams.api]
+        limits = [{ requests = "60/min", model = "token-bucket" }]
+        latency = "300ms..1500ms"
+        neighbours = [{ requests = "20/min", from = "1m" }]
+        changes = [{ at = "3m", to = "30/min" }]
+        [[simulation.workload]]
+        arrivals = { closed = 30 }
+        "#,
+    );
+    let service = report.service("api").expect("it was called");
+    let minutes = |at: Duration| at.as_secs() / 60;
+    let spans: Vec<_> = service.phases.iter().map(|part| (minutes(part.from), minutes(part.until))).collect();
+    assert_eq!(spans, [(0, 1), (1, 3), (3, 6)]);
+    let sums = service.phases.iter().fold((0, 0, 0), |(sent, accepted, rejected), part| {
+        (sent + part.sent, accepted + part.accepted, rejected + part.rejected)
+    });
+    assert_eq!(sums, (service.sent, service.accepted, service.rejected));
+    let limits: Vec<_> = service.phases.iter().map(|part| &part.upstream[0]).collect();
+    assert_eq!(limits.iter().map(|limit| limit.supply).collect::<Vec<_>>(), [60.0, 120.0, 90.0]);
+    assert_eq!(limits.iter().map(|limit| limit.used).sum::<u64>(), service.upstream[0].used);
+    assert_eq!(limits[0].neighbours, 0);
+    assert!((25..=55).contains(&limits[1].neighbours), "{}", limits[1].neighbours);
+    assert_eq!((service.phases[0].rejected, service.phases[2].rejected > 0), (0, true));
+}
+
+#[test]
+fn whoever_is_told_when_to_come_back_is_never_rejected_late_and_whoever_is_not_told_may_be() {
+    let after_the_change = |headers: &str| {
+        let report = play(&format!(
+            r#"
+            [services.api]
+            requests = "60/min"
+            [simulation]
+            duration = "2m"
+            phases = ["90s"]
+            [simulation.upstreams.api]
+            limits = [{{ requests = "60/min", model = "fixed-window" }}]
+            headers = "{headers}"
+            latency = "1s"
+            changes = [{{ at = "90s", to = "30/min" }}]
+            [[simulation.workload]]
+            arrivals = {{ closed = 90 }}
+            "#
+        ));
+        let service = report.service("api").expect("it was called");
+        (service.phases[1].rejected, service.phases[1].rejected_late)
+    };
+    let (told, late) = after_the_change("retry-after");
+    assert!(told > 0 && late == 0, "{told} rejected, {late} of them late");
+    let (_, late) = after_the_change("none");
+    assert!(late > 0);
+}
