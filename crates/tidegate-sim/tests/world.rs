@@ -293,3 +293,77 @@ fn whoever_is_told_when_to_come_back_is_never_rejected_late_and_whoever_is_not_t
     let (_, late) = after_the_change("none");
     assert!(late > 0);
 }
+
+/// Two calls at once, of which nobody knows that they say 100 tokens each, on an upstream of 1,500 a minute.
+fn two_calls_of_unknown_output(upstream: &str) -> Report {
+    play(&format!(
+        r#"
+        [services.api]
+        tokens = {{ limit = "9k/min", algorithm = "token-bucket" }}
+        [simulation]
+        duration = "30s"
+        [simulation.upstreams.api]
+        limits = [{{ tokens = "1500/min" }}]
+        headers = "none"
+        latency = "2s"
+        {upstream}
+        [[simulation.workload]]
+        arrivals = {{ burst = 2, every = "1h" }}
+        input_tokens = 100
+        output_tokens = 100
+        max_tokens = 1000
+        unknown_output = true
+        "#
+    ))
+}
+
+#[test]
+fn output_that_nobody_knows_counts_at_the_upstream_when_it_is_there() {
+    let report = two_calls_of_unknown_output("");
+    let service = report.service("api").expect("it was called");
+    assert_eq!((service.accepted, service.rejected), (2, 0));
+    assert_eq!((service.upstream[0].used, service.limits[0].used), (400, 400));
+}
+
+#[test]
+fn an_upstream_that_reserves_output_takes_the_second_call_when_the_first_has_ended() {
+    let report = two_calls_of_unknown_output("reserves = \"max_tokens\"");
+    let service = report.service("api").expect("it was called");
+    assert_eq!(service.accepted, 2);
+    assert!(service.rejected > 0, "1,100 and 1,100 are more than 1,500");
+    assert_eq!((service.upstream[0].used, service.limits[0].used), (400, 400));
+}
+
+#[test]
+fn an_upstream_that_keeps_what_it_reserved_takes_no_second_call() {
+    let report = two_calls_of_unknown_output("reserves = \"max_tokens-kept\"");
+    let service = report.service("api").expect("it was called");
+    assert_eq!((service.accepted, service.upstream[0].used), (1, 1_100));
+}
+
+#[test]
+fn what_is_reserved_for_unknown_output_is_what_the_vendor_counts() {
+    let waited = |profile: &str| {
+        let report = play(&format!(
+            r#"
+            [services.api]
+            profile = "{profile}"
+            tokens = {{ limit = "3k/min", algorithm = "token-bucket" }}
+            [simulation]
+            duration = "2m"
+            [simulation.upstreams.api]
+            latency = "1m"
+            [[simulation.workload]]
+            arrivals = {{ burst = 2, every = "1h" }}
+            input_tokens = 2000
+            output_tokens = 10
+            max_tokens = 1000
+            unknown_output = true
+            "#
+        ));
+        report.workloads[0].wait.max
+    };
+    // Gemini counts 2,000 tokens, Azure 3,000: the second call waits for as many as are missing, 50 a second.
+    assert_eq!(waited("google-gemini").as_secs(), 20);
+    assert_eq!(waited("azure-openai").as_secs(), 60);
+}

@@ -14,6 +14,7 @@ mod calls;
 mod faults;
 mod histogram;
 mod outcome;
+mod output;
 mod phases;
 mod plan;
 mod retries;

@@ -37,10 +37,8 @@ impl World<'_> {
             }
         };
         self.pass_moments();
-        let answer = match &mut self.upstreams[service] {
-            Some(upstream) => Some(upstream.receive(&self.calls[place as usize].real, self.now)),
-            None => None,
-        };
+        let cost = self.counted_on_arrival(place);
+        let answer = self.upstreams[service].as_mut().map(|upstream| upstream.receive(&cost, self.now));
         let spec = self.spec(place);
         let latency = match self.calls[place as usize].runs {
             Some(runs) => runs,
@@ -200,10 +198,11 @@ impl World<'_> {
 
     pub(super) fn end_upstream(&mut self, place: u32, held: Option<Held>) {
         self.pass_moments();
-        let state = &self.calls[place as usize];
-        let service = self.routes.kind(state.kind).service;
-        if let (Some(upstream), Some(held)) = (&mut self.upstreams[service], held) {
-            upstream.end(held, &state.real, self.now);
+        let Some(held) = held else { return };
+        let cost = self.counted_in_the_end(place, &held);
+        let service = self.routes.kind(self.calls[place as usize].kind).service;
+        if let Some(upstream) = &mut self.upstreams[service] {
+            upstream.end(held, &cost, self.now);
         }
     }
 
