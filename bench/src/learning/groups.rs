@@ -18,7 +18,7 @@ const SAYS: [HeaderStyle; 3] = [HeaderStyle::OpenAi, HeaderStyle::RetryAfter, He
 
 /// All cells, in the order in which they are shown.
 pub fn cells() -> Vec<Cell> {
-    [alone(), supply(), neighbour(), hidden(), changed(), refused_costs()].concat()
+    [alone(), supply(), neighbour(), hidden(), changed(), tokens(), refused_costs()].concat()
 }
 
 /// Nobody else, nothing hidden, nothing changes. One rate also in the words of the IETF.
@@ -111,6 +111,34 @@ fn changed() -> Vec<Cell> {
             });
         Cell { scene, rows: rows.into() }
     })
+}
+
+/// Tokens, of which nobody knows how many a call will cost; on upstreams that count what came, that reserve the most
+/// that may come and give the rest back, and that reserve it for good.
+fn tokens() -> Vec<Cell> {
+    let says = [
+        ("", HeaderStyle::OpenAi),
+        ("max_tokens", HeaderStyle::OpenAi),
+        ("max_tokens-kept", HeaderStyle::Azure),
+    ];
+    let kinds =
+        says.into_iter().flat_map(|kind| [Model::TokenBucket, Model::FixedWindow].map(|model| (kind, model)));
+    let cell = |((reserves, says), model)| {
+        let scene = Scene::tokens(model, says, reserves);
+        let (group, target) = match reserves {
+            "" => ("tokens, output unknown", Target { used: 0.985, rejected: Some(0.001) }),
+            "max_tokens" => {
+                ("tokens, `max_tokens` reserved and settled", Target { used: 0.94, rejected: Some(0.001) })
+            }
+            _ => ("tokens, `max_tokens` reserved and kept", Target { used: 0.94, rejected: Some(0.001) }),
+        };
+        // What an upstream reserved and could not give back is not used, though it counts.
+        let of = if reserves == "max_tokens" { Supply::RateByOurCount } else { Supply::Rate };
+        let measure = Measure { of, ..Measure::after_first_window(scene.lasts) };
+        let name = format!("200k/min, {}", model_name(model));
+        Cell::of(Row { group: group.into(), name, measure, target }, scene)
+    };
+    kinds.map(cell).collect()
 }
 
 /// A rejected call counts like an accepted one.

@@ -37,6 +37,8 @@ pub struct Measure {
 pub enum Supply {
     /// N/W times the time. A bucket that was not empty may give more; that counts as all of it.
     Rate,
+    /// The same, for what our calls really cost by our own count, after the first window.
+    RateByOurCount,
     /// The same, without what others got of it.
     LeftByOthers,
     /// So many units.
@@ -63,17 +65,18 @@ impl Measure {
             (used + limit.used, supply + limit.supply, others + limit.neighbours)
         });
         let (used, supply, others) = all;
-        let supply = match self.of {
-            Supply::Rate => supply,
-            Supply::LeftByOthers => supply - others as f64,
-            Supply::Exactly(units) => units,
+        let share = match self.of {
+            Supply::Rate => used as f64 / supply,
+            Supply::RateByOurCount => report.services[0].limits[0].share(),
+            Supply::LeftByOthers => used as f64 / (supply - others as f64),
+            Supply::Exactly(units) => used as f64 / units,
         };
         let sent: u64 = inside(phases, self.rejected).map(|phase| phase.sent).sum();
         let rejected = inside(phases, self.rejected).enumerate().map(|(part, phase)| {
             if self.forgiving && part == 0 { phase.rejected_late } else { phase.rejected }
         });
         Seen {
-            used: (used as f64 / supply).min(1.0),
+            used: share.min(1.0),
             rejected: rejected.sum::<u64>() as f64 / sent.max(1) as f64,
             silence: silence(report),
         }

@@ -44,6 +44,34 @@ impl Scene {
         }
     }
 
+    /// The same with one limit on tokens, for calls of which nobody knows how many they will cost: input of all sizes
+    /// from 200 to 4,000, and output of 600 on average. An upstream that reserves output says so in its profile.
+    pub fn tokens(model: Model, says: HeaderStyle, reserves: &str) -> Scene {
+        let rate = "200k/min";
+        let mut scene = Scene {
+            limits: format!("{{ tokens = \"{rate}\", model = \"{}\" }}", model_name(model)),
+            ours: format!("tokens = \"{rate}\"\n"),
+            calls: "input_tokens   = { from = 200, to = 4000, log = true }\n\
+                    output_tokens  = { p50 = 436, p99 = 2800 }\n\
+                    max_tokens     = 4096\n\
+                    unknown_output = true\n"
+                .into(),
+            ..Scene::alone(107, model, says)
+        };
+        match reserves {
+            "max_tokens" => scene.ours += "profile = \"cerebras\"\n",
+            "max_tokens-kept" => {
+                scene.ours += "profile = \"azure-openai\"\n";
+                scene.upstream = "refused_cost = true\n".into();
+            }
+            _ => {}
+        }
+        if !reserves.is_empty() {
+            scene.upstream += &format!("reserves = \"{reserves}\"\n");
+        }
+        scene
+    }
+
     /// The scenario's text, told in the parts that begin at these seconds.
     pub fn text(&self, phases: &[u64]) -> String {
         let Scene { ours, limits, upstream, calls, workers, lasts, .. } = self;
@@ -56,6 +84,7 @@ impl Scene {
 {ours}
 [simulation]
 duration = "{lasts}s"
+warmup   = "{WINDOW}s"
 phases   = [{}]
 
 [simulation.upstreams.api]
