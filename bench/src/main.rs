@@ -37,7 +37,7 @@ use harness::Effort;
 
 const USAGE: &str = "usage: tidegate-bench TABLE [--short]
        TABLE is all, bucket, backoff, gate, queue, fair, loops, curve, simulate or learning
-       tidegate-bench learning [--seeds N] [--all] [--only TEXT] [--scenario]
+       tidegate-bench learning [--seeds N] [--all] [--plot FILE] [--only TEXT [--scenario]]
        tidegate-bench bucket|backoff|gate --count CONTENDER N
        tidegate-bench loops --count engine|gate LOOPS N
        tidegate-bench curve --count LOOPS WAITERS

@@ -208,3 +208,30 @@ fn speech(says: HeaderStyle) -> &'static str {
         other => style_name(other),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_cell_is_a_scenario_and_has_a_name_of_its_own() {
+        let mut names = HashSet::new();
+        for cell in cells() {
+            let scenario = cell.scene.scenario(&cell.phases()).expect("valid");
+            assert_eq!(scenario.duration.as_secs(), cell.scene.lasts);
+            for row in &cell.rows {
+                assert!(row.measure.moments().all(|at| at <= cell.scene.lasts), "{row:?}");
+                assert!(names.insert((row.group.clone(), row.name.clone())), "{row:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn all_that_an_upstream_gives_includes_the_first_burst() {
+        assert_eq!(exact(600, Model::FixedWindow, 600), 6_000.0);
+        assert_eq!(exact(600, Model::TokenBucket, 600), 6_600.0);
+        assert_eq!(exact(600, Model::Gcra, 600), 6_010.0);
+    }
+}

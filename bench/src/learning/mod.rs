@@ -5,23 +5,27 @@
 //! cargo run --release -p tidegate-bench -- learning                        # a line for each group, 20 seeds a cell
 //! cargo run --release -p tidegate-bench -- learning --all                  # a line for each cell
 //! cargo run --release -p tidegate-bench -- learning --seeds 3              # faster, and less sure
+//! cargo run --release -p tidegate-bench -- learning --plot docs/learning.svg
 //! cargo run --release -p tidegate-bench -- learning --only "bare 429"      # groups and cells named so
 //! cargo run --release -p tidegate-bench -- learning --only "alone" --scenario   # their scenarios, for `simulate`
 //! ```
 
 mod cell;
+mod clients;
+mod compare;
 mod groups;
 mod measure;
 mod play;
+mod plot;
 mod scene;
 mod show;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use self::cell::Cell;
 use crate::harness::Effort;
 
-const USAGE: &str = "tidegate-bench learning [--seeds N] [--all] [--only TEXT] [--scenario]";
+const USAGE: &str = "tidegate-bench learning [--seeds N] [--all] [--plot FILE] [--only TEXT [--scenario]]";
 
 /// What is asked for.
 struct Asked {
@@ -29,6 +33,7 @@ struct Asked {
     all: bool,
     only: Option<String>,
     scenario: bool,
+    plot: Option<String>,
 }
 
 /// The table, among others.
@@ -47,6 +52,11 @@ pub fn run(args: &[&str]) -> Result<()> {
         return Ok(());
     }
     println!("## All of the quota\n");
+    let some = if asked.seeds == 1 { "seed" } else { "seeds" };
+    println!(
+        "{} {some} a cell: the mean must meet the target, and no seed miss it by more than a point.\n",
+        asked.seeds
+    );
     let outcomes = play::play(&cells, asked.seeds)?;
     let rows = cells
         .iter()
@@ -57,12 +67,21 @@ pub fn run(args: &[&str]) -> Result<()> {
         show::all(&judged);
     }
     show::summary(&judged);
+    if asked.only.is_some() {
+        return Ok(());
+    }
+    let columns = compare::columns();
+    let lines = compare::compare(&columns, asked.seeds)?;
+    compare::show(&columns, &lines);
+    if let Some(file) = &asked.plot {
+        std::fs::write(file, plot::svg(&columns, &lines)).with_context(|| format!("cannot write {file}"))?;
+    }
     Ok(())
 }
 
 impl Asked {
     fn from(args: &[&str]) -> Result<Asked> {
-        let mut asked = Asked { seeds: 20, all: false, only: None, scenario: false };
+        let mut asked = Asked { seeds: 20, all: false, only: None, scenario: false, plot: None };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
             match (*arg, args.clone().next()) {
@@ -71,9 +90,10 @@ impl Asked {
                 ("--scenario", _) => asked.scenario = true,
                 ("--seeds", Some(seeds)) => asked.seeds = seeds.parse()?,
                 ("--only", Some(text)) => asked.only = Some((*text).to_owned()),
+                ("--plot", Some(file)) => asked.plot = Some((*file).to_owned()),
                 _ => bail!("usage: {USAGE}"),
             }
-            if matches!(*arg, "--seeds" | "--only") {
+            if matches!(*arg, "--seeds" | "--only" | "--plot") {
                 args.next();
             }
         }

@@ -7,8 +7,10 @@ pub type Judged<'a> = (&'a Row, Outcome);
 
 /// One line for each group.
 pub fn summary(judged: &[Judged<'_>]) {
-    println!("| | cells met | used at least | mean | worst cell | rejected at most | mean | worst cell |");
-    println!("|---|--:|--:|--:|---|--:|--:|---|");
+    println!(
+        "| | cells met | used at least | mean | worst cell | rejected at most | mean | worst cell | longest silence, s |"
+    );
+    println!("|---|--:|--:|--:|---|--:|--:|---|--:|");
     for group in groups(judged) {
         let cells: Vec<&Judged<'_>> = judged.iter().filter(|(row, _)| row.group == group).collect();
         let met = cells.iter().filter(|(_, outcome)| outcome.met).count();
@@ -16,7 +18,7 @@ pub fn summary(judged: &[Judged<'_>]) {
         let most = cells.iter().max_by(|(_, a), (_, b)| a.rejected.0.total_cmp(&b.rejected.0));
         let (Some((low, used)), Some((high, rejected))) = (least, most) else { continue };
         println!(
-            "| {group} | {met} of {} {} | {} | {} | {}: {} | {} | {} | {} |",
+            "| {group} | {met} of {} {} | {} | {} | {}: {} | {} | {} | {} | {:.0} |",
             cells.len(),
             verdict(met == cells.len()),
             per_cent(low.target.used),
@@ -30,9 +32,11 @@ pub fn summary(judged: &[Judged<'_>]) {
             } else {
                 "none".into()
             },
+            cells.iter().map(|(_, outcome)| outcome.silence.as_secs_f64()).fold(0.0, f64::max),
         );
     }
-    println!();
+    let met = judged.iter().filter(|(_, outcome)| outcome.met).count();
+    println!("\n{met} of {} cells are met.\n", judged.len());
 }
 
 /// One line for each cell.
