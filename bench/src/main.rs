@@ -25,6 +25,7 @@ mod fair;
 mod gate;
 mod harness;
 mod instructions;
+mod learning;
 mod loops;
 mod queue;
 mod simulate;
@@ -35,7 +36,8 @@ use anyhow::{Result, bail};
 use harness::Effort;
 
 const USAGE: &str = "usage: tidegate-bench TABLE [--short]
-       TABLE is all, bucket, backoff, gate, queue, fair, loops, curve or simulate
+       TABLE is all, bucket, backoff, gate, queue, fair, loops, curve, simulate or learning
+       tidegate-bench learning [--seeds N] [--all] [--plot FILE] [--only TEXT [--scenario]]
        tidegate-bench bucket|backoff|gate --count CONTENDER N
        tidegate-bench loops --count engine|gate LOOPS N
        tidegate-bench curve --count LOOPS WAITERS
@@ -45,6 +47,7 @@ fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match args[..] {
+        ["learning", ref how @ ..] => learning::run(how),
         [name] => tables(name, Effort::Full),
         [name, "--short"] => tables(name, Effort::Short),
         ["bucket", "--count", contender, times] => bucket::count(contender, times.parse()?),
@@ -60,7 +63,7 @@ fn main() -> Result<()> {
 type Table = fn(Effort) -> Result<()>;
 
 fn tables(name: &str, effort: Effort) -> Result<()> {
-    let known: [(&str, Table); 8] = [
+    let known: [(&str, Table); 9] = [
         ("bucket", bucket::table),
         ("backoff", backoff::table),
         ("gate", gate::table),
@@ -69,6 +72,7 @@ fn tables(name: &str, effort: Effort) -> Result<()> {
         ("loops", loops::table),
         ("curve", curve::table),
         ("simulate", simulate::table),
+        ("learning", learning::table),
     ];
     let wanted: Vec<_> = known.iter().filter(|(known, _)| name == "all" || name == *known).collect();
     if wanted.is_empty() {

@@ -123,6 +123,7 @@ fn scenario(
         config: Config::parse(config, "bench")?,
         duration,
         warmup: Duration::ZERO,
+        phases: Vec::new(),
         upstreams: BTreeMap::from([("api".into(), upstream)]),
         workloads,
         faults: Faults::default(),

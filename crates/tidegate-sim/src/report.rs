@@ -65,6 +65,29 @@ pub struct ServiceReport {
     pub in_windows: Duration,
     /// How often its breakers opened.
     pub breaker_openings: u64,
+    /// The run in the parts that the scenario names, as its upstream counted; from the start to the end. None
+    /// without an upstream.
+    pub phases: Vec<Phase>,
+}
+
+/// A part of the run, as an upstream counted it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Phase {
+    /// When it begins.
+    pub from: Duration,
+    /// When it ends.
+    pub until: Duration,
+    /// Requests that reached the upstream.
+    pub sent: u64,
+    /// Those it accepted.
+    pub accepted: u64,
+    /// Those it refused with a 429.
+    pub rejected: u64,
+    /// Those of them that came after the reply to the first of them was back and the wait over that it told, if
+    /// it did: whoever heeds replies and is told when to come back has none.
+    pub rejected_late: u64,
+    /// Limits of the upstream.
+    pub upstream: Vec<LimitReport>,
 }
 
 /// How much of a limit was used after the warm-up.
@@ -76,6 +99,8 @@ pub struct LimitReport {
     pub supply: f64,
     /// Units that were.
     pub used: u64,
+    /// Units that others on the same key used; of an upstream's limit only.
+    pub neighbours: u64,
 }
 
 impl LimitReport {

@@ -7,6 +7,7 @@ use tidegate_core::rate::Rate;
 use tidegate_core::{Config, Dimension, Priority};
 
 use crate::spread::Spread;
+use crate::upstream::Reserves;
 
 /// A whole simulation, but for its seed.
 #[derive(Clone, Debug)]
@@ -17,6 +18,8 @@ pub struct Scenario {
     pub duration: Duration,
     /// What is used is counted from here on.
     pub warmup: Duration,
+    /// Where new parts of the run begin, in order: what upstreams count is told for each.
+    pub phases: Vec<Duration>,
     /// What really limits, by service. A service without one accepts everything at once.
     pub upstreams: BTreeMap<String, UpstreamSpec>,
     /// Who calls.
@@ -37,6 +40,8 @@ pub struct UpstreamSpec {
     pub headers: HeaderStyle,
     /// Whether a refused call counts like an accepted one.
     pub refused_cost: bool,
+    /// What it counts of a call's output before that is there.
+    pub reserves: Reserves,
     /// From the grant until the request has arrived and is counted.
     pub jitter: Spread,
     /// From then until the reply is back.
@@ -61,6 +66,7 @@ impl Default for UpstreamSpec {
             limits: Vec::new(),
             headers: HeaderStyle::RetryAfter,
             refused_cost: false,
+            reserves: Reserves::Nothing,
             jitter: Spread::ZERO,
             latency: Spread::ZERO,
             errors: 0.0,
@@ -225,6 +231,10 @@ pub struct Workload {
     pub arrivals: Arrivals,
     /// What a call really costs, by dimension; one request if it says nothing.
     pub cost: Vec<(Dimension, Spread)>,
+    /// The most output tokens that a call asks for, and gets.
+    pub max_tokens: Option<u64>,
+    /// Whether nobody knows how many they will be before the end.
+    pub unknown_output: bool,
     /// What it is expected to cost, in per cent of what it really does.
     pub estimate: Spread,
     /// Whether that is said to be an estimate, and so is clamped to what can ever fit.
@@ -258,6 +268,8 @@ impl Workload {
             priority: None,
             arrivals,
             cost: Vec::new(),
+            max_tokens: None,
+            unknown_output: false,
             estimate: Spread::Exactly(100),
             estimated: false,
             timeout: None,

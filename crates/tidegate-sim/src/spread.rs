@@ -1,4 +1,4 @@
-//! How a quantity varies: always the same, between two values, or with a long tail.
+//! How a quantity varies: always the same, between two values evenly or by size, or with a long tail.
 
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ pub enum Spread {
     Exactly(u64),
     /// Equally likely between the two, both included.
     Between(u64, u64),
+    /// Between the two, both included, every size equally likely: as many from 100 to 200 as from 1,000 to 2,000.
+    LogBetween(u64, u64),
     /// Log-normal: half are below `p50`, all but one in a hundred below `p99`.
     Tailed {
         /// The median.
@@ -46,6 +48,11 @@ impl Spread {
             Spread::Between(from, to) => {
                 from.saturating_add(dice.below(to.saturating_sub(from).saturating_add(1)))
             }
+            Spread::LogBetween(from, to) => {
+                // Each whole number stands for what lies between it and the next.
+                let (low, high) = (from.max(1) as f64, to.max(from).max(1) as f64 + 1.0);
+                ((low * (high / low).powf(dice.unit())) as u64).clamp(from, to.max(from))
+            }
             Spread::Tailed { p50, p99 } => {
                 let median = p50.max(1) as f64;
                 let sigma = (p99.max(p50).max(1) as f64 / median).ln() / Z99;
@@ -63,7 +70,10 @@ impl Spread {
     #[must_use]
     pub fn high(&self) -> u64 {
         match *self {
-            Spread::Exactly(value) | Spread::Between(_, value) | Spread::Tailed { p99: value, .. } => value,
+            Spread::Exactly(value)
+            | Spread::Between(_, value)
+            | Spread::LogBetween(_, value)
+            | Spread::Tailed { p99: value, .. } => value,
         }
     }
 }
@@ -107,6 +117,14 @@ mod tests {
         assert_eq!((drawn[0], drawn[19_999]), (10, 19));
         let low = drawn.iter().filter(|value| **value < 15).count();
         assert!((9_700..=10_300).contains(&low), "{low}");
+    }
+
+    #[test]
+    fn a_range_by_size_has_as_many_below_its_geometric_mean_as_above_and_includes_its_ends() {
+        let drawn = sorted(Spread::LogBetween(200, 4_000));
+        assert!((870..=920).contains(&drawn[10_000]), "{}", drawn[10_000]);
+        let small = sorted(Spread::LogBetween(2, 3));
+        assert_eq!((small[0], small[19_999]), (2, 3));
     }
 
     #[test]

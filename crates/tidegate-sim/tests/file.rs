@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidegate_core::rate::Rate;
 use tidegate_core::{Dimension, Priority};
+use tidegate_sim::upstream::Reserves;
 use tidegate_sim::{
     Arrivals, ClockStep, Crash, Dice, HeaderStyle, LenderSpec, LiveChange, Model, NewLimit, Outage, Scenario,
     ScenarioFile, Spread, UpstreamLimit, UpstreamSpec, WindowByHand,
@@ -46,6 +47,7 @@ requests = "60/min"
 [simulation]
 duration = "10m"
 warmup = "1m"
+phases = ["5m", "8m"]
 seed = 7
 wait_for_breakers = false
 
@@ -55,6 +57,7 @@ limits = [ { requests = "600/min" },
            { requests = "10/s", model = "sliding-log", hidden = true }, { concurrency = 20 } ]
 headers = "openai"
 refused_cost = true
+reserves = "max_tokens-kept"
 jitter = "20ms..80ms"
 latency = { p50 = "400ms", p99 = "3s" }
 errors = 0.05
@@ -87,6 +90,10 @@ until = "5m"
 
 [[simulation.workload]]
 service = "git"
+input_tokens = { from = 200, to = "4k", log = true }
+output_tokens = { from = 5, to = 9 }
+max_tokens = 8
+unknown_output = true
 arrivals = { closed = 5, think = "1s", calls = 100 }
 
 [[simulation.workload]]
@@ -107,6 +114,7 @@ windows = [{ at = "7m", key = "openai/model:gpt-4o", lasts = "20s" }, { at = "8m
 fn every_key_arrives_where_it_belongs() {
     let scenario = parse(FULL);
     assert_eq!((scenario.duration, scenario.warmup), (seconds(600), seconds(60)));
+    assert_eq!(scenario.phases, [seconds(300), seconds(480)]);
     assert!(!scenario.wait_for_breakers);
     let limit =
         |model, dimension, rate, burst, hidden| UpstreamLimit { model, dimension, rate, burst, hidden };
@@ -130,6 +138,7 @@ fn every_key_arrives_where_it_belongs() {
     assert_eq!((openai.headers, openai.refused_cost), (HeaderStyle::OpenAi, true));
     assert_eq!(openai.jitter, Spread::Between(20_000_000, 80_000_000));
     assert_eq!(openai.latency, Spread::Tailed { p50: 400_000_000, p99: 3_000_000_000 });
+    assert_eq!(openai.reserves, Reserves::MaxTokensKept);
     assert_eq!((openai.errors, openai.resets, openai.lost), (0.05, 0.02, 0.001));
     assert_eq!(openai.outages, [Outage { at: seconds(120), lasts: seconds(60) }]);
     let neighbour = openai.neighbours[0];
@@ -162,6 +171,15 @@ fn every_key_arrives_where_it_belongs() {
     let think = Spread::span(seconds(1));
     assert_eq!(git.arrivals, Arrivals::Closed { workers: 5, think, calls: Some(100) });
     assert_eq!(git.name, "workload 2");
+    assert_eq!(
+        git.cost,
+        [
+            (Dimension::InputTokens, Spread::LogBetween(200, 4_000)),
+            (Dimension::OutputTokens, Spread::Between(5, 9)),
+        ]
+    );
+    assert_eq!((git.max_tokens, git.unknown_output), (Some(8), true));
+    assert_eq!((user.max_tokens, user.unknown_output), (None, false));
     assert_eq!(burst.arrivals, Arrivals::Bursts { every: seconds(60), size: 500 });
     assert_eq!(burst.models, [("one".to_owned(), 1.0)]);
 
@@ -270,6 +288,11 @@ fn a_value_out_of_range_is_told_where_it_stands() {
         ("[simulation]\nduration = \"0s\"\n", "5:12: `duration` must not be 0"),
         ("[simulation]\nduration = \"400d\"\n", "5:12: a simulation lasts a year at most"),
         ("[simulation]\nwarmup = \"10m\"\n", "5:10: `warmup` is not before the end of the simulation"),
+        ("[simulation]\nphases = [\"10m\"]\n", "5:11: `phases` is not before the end of the simulation"),
+        (
+            "[simulation]\nphases = [\"5m\", \"5m\"]\n",
+            "5:17: a part of the run must begin after the one before it",
+        ),
         ("[simulation.upstreams.apo]\n", "4:23: unknown key `apo` in [simulation.upstreams]"),
         ("[simulation.upstreams.api]\nerrors = 1.5\n", "5:10: a share of 1.5 is not between 0 and 1"),
         ("[simulation.upstreams.api]\nlost = -0.1\n", "5:8: a share of -0.1 is not between 0 and 1"),
@@ -383,6 +406,19 @@ fn a_workload_out_of_range_is_told_where_it_stands() {
         ("tokens = true", "6:10: `tokens` must be a number or a spread of them, not a boolean"),
         ("from = \"20m\"", "6:8: `from` is not before the end of the simulation"),
         ("until = \"0s\"", "6:9: `until` is not after `from`"),
+        ("tokens = { from = 5, to = 4 }", "6:27: this range goes backwards"),
+        ("tokens = { from = 0, to = 4, log = true }", "6:19: 0 has no size"),
+        ("tokens = { from = 5 }", "6:10: simulation.workload[0].tokens has no `to`"),
+        (
+            "tokens = { from = 5, p99 = 7, to = 9 }",
+            "6:22: unknown key `p99` in [simulation.workload[0].tokens]",
+        ),
+        ("max_tokens = 9\nunknown_output = true", "4:1: simulation.workload[0] has no `output_tokens`"),
+        ("output_tokens = 9\nunknown_output = true", "4:1: simulation.workload[0] has no `max_tokens`"),
+        (
+            "tokens = 9\noutput_tokens = 9\nmax_tokens = 9\nunknown_output = true",
+            "9:18: `tokens` says how much the output will be",
+        ),
         ("sheep = 5", "6:1: unknown key `sheep` in [simulation.workload[0]]"),
     ] {
         let told = wrong(&format!("{FIRST}{CALLS}{line}\n"));

@@ -151,9 +151,18 @@ fn the_json_has_the_names_that_are_documented() {
                 "limits": [
                     { "name": "service-0/requests/1m", "supply": 6_000.0, "used": 5_983, "used_share": 5_983.0 / 6_000.0 },
                 ],
-                "upstream": [{ "name": "requests/1m", "supply": 6_000.0, "used": 5_400, "used_share": 0.9 }],
+                "upstream": [{
+                    "name": "requests/1m", "supply": 6_000.0, "used": 5_400, "used_share": 0.9, "neighbours": 40,
+                }],
                 "sent": 5_983, "accepted": 5_900, "rejected": 60, "rejected_share": 60.0 / 5_983.0, "failed": 23, "lost": 0,
                 "retries": 83, "windows": 2, "windows_ms": 12_500.0, "breaker_openings": 1,
+                "phases": [{
+                    "from_ms": 60_000.0, "until_ms": 120_000.0,
+                    "sent": 620, "accepted": 600, "rejected": 20, "rejected_late": 3,
+                    "upstream": [{
+                        "name": "requests/1m", "supply": 6000.0, "used": 600, "used_share": 0.1, "neighbours": 40,
+                    }],
+                }],
             }],
             "priorities": groups(["high", "low"]),
             "workloads": groups(["user", "agents"]),

@@ -231,3 +231,139 @@ fn a_run_can_be_ended_after_any_event_and_tells_what_happened_up_to_it() {
         report.story.last()
     );
 }
+
+#[test]
+fn the_parts_of_a_run_add_up_to_the_run_and_each_has_its_own_supply() {
+    let report = play(
+        r#"
+        [services.api]
+        requests = "60/min"
+        [simulation]
+        duration = "6m"
+        phases = ["1m", "3m"]
+        [simulation.upstreams.api]
+        limits = [{ requests = "60/min", model = "token-bucket" }]
+        latency = "300ms..1500ms"
+        neighbours = [{ requests = "20/min", from = "1m" }]
+        changes = [{ at = "3m", to = "30/min" }]
+        [[simulation.workload]]
+        arrivals = { closed = 30 }
+        "#,
+    );
+    let service = report.service("api").expect("it was called");
+    let minutes = |at: Duration| at.as_secs() / 60;
+    let spans: Vec<_> = service.phases.iter().map(|part| (minutes(part.from), minutes(part.until))).collect();
+    assert_eq!(spans, [(0, 1), (1, 3), (3, 6)]);
+    let sums = service.phases.iter().fold((0, 0, 0), |(sent, accepted, rejected), part| {
+        (sent + part.sent, accepted + part.accepted, rejected + part.rejected)
+    });
+    assert_eq!(sums, (service.sent, service.accepted, service.rejected));
+    let limits: Vec<_> = service.phases.iter().map(|part| &part.upstream[0]).collect();
+    assert_eq!(limits.iter().map(|limit| limit.supply).collect::<Vec<_>>(), [60.0, 120.0, 90.0]);
+    assert_eq!(limits.iter().map(|limit| limit.used).sum::<u64>(), service.upstream[0].used);
+    assert_eq!(limits[0].neighbours, 0);
+    assert!((25..=55).contains(&limits[1].neighbours), "{}", limits[1].neighbours);
+    assert_eq!((service.phases[0].rejected, service.phases[2].rejected > 0), (0, true));
+}
+
+#[test]
+fn whoever_is_told_when_to_come_back_is_never_rejected_late_and_whoever_is_not_told_may_be() {
+    let after_the_change = |headers: &str| {
+        let report = play(&format!(
+            r#"
+            [services.api]
+            requests = "60/min"
+            [simulation]
+            duration = "2m"
+            phases = ["90s"]
+            [simulation.upstreams.api]
+            limits = [{{ requests = "60/min", model = "fixed-window" }}]
+            headers = "{headers}"
+            latency = "1s"
+            changes = [{{ at = "90s", to = "30/min" }}]
+            [[simulation.workload]]
+            arrivals = {{ closed = 90 }}
+            "#
+        ));
+        let service = report.service("api").expect("it was called");
+        (service.phases[1].rejected, service.phases[1].rejected_late)
+    };
+    let (told, late) = after_the_change("retry-after");
+    assert!(told > 0 && late == 0, "{told} rejected, {late} of them late");
+    let (_, late) = after_the_change("none");
+    assert!(late > 0);
+}
+
+/// Two calls at once, of which nobody knows that they say 100 tokens each, on an upstream of 1,500 a minute.
+fn two_calls_of_unknown_output(upstream: &str) -> Report {
+    play(&format!(
+        r#"
+        [services.api]
+        tokens = {{ limit = "9k/min", algorithm = "token-bucket" }}
+        [simulation]
+        duration = "30s"
+        [simulation.upstreams.api]
+        limits = [{{ tokens = "1500/min" }}]
+        headers = "none"
+        latency = "2s"
+        {upstream}
+        [[simulation.workload]]
+        arrivals = {{ burst = 2, every = "1h" }}
+        input_tokens = 100
+        output_tokens = 100
+        max_tokens = 1000
+        unknown_output = true
+        "#
+    ))
+}
+
+#[test]
+fn output_that_nobody_knows_counts_at_the_upstream_when_it_is_there() {
+    let report = two_calls_of_unknown_output("");
+    let service = report.service("api").expect("it was called");
+    assert_eq!((service.accepted, service.rejected), (2, 0));
+    assert_eq!((service.upstream[0].used, service.limits[0].used), (400, 400));
+}
+
+#[test]
+fn an_upstream_that_reserves_output_takes_the_second_call_when_the_first_has_ended() {
+    let report = two_calls_of_unknown_output("reserves = \"max_tokens\"");
+    let service = report.service("api").expect("it was called");
+    assert_eq!(service.accepted, 2);
+    assert!(service.rejected > 0, "1,100 and 1,100 are more than 1,500");
+    assert_eq!((service.upstream[0].used, service.limits[0].used), (400, 400));
+}
+
+#[test]
+fn an_upstream_that_keeps_what_it_reserved_takes_no_second_call() {
+    let report = two_calls_of_unknown_output("reserves = \"max_tokens-kept\"");
+    let service = report.service("api").expect("it was called");
+    assert_eq!((service.accepted, service.upstream[0].used), (1, 1_100));
+}
+
+#[test]
+fn what_is_reserved_for_unknown_output_is_what_the_vendor_counts() {
+    let waited = |profile: &str| {
+        let report = play(&format!(
+            r#"
+            [services.api]
+            profile = "{profile}"
+            tokens = {{ limit = "3k/min", algorithm = "token-bucket" }}
+            [simulation]
+            duration = "2m"
+            [simulation.upstreams.api]
+            latency = "1m"
+            [[simulation.workload]]
+            arrivals = {{ burst = 2, every = "1h" }}
+            input_tokens = 2000
+            output_tokens = 10
+            max_tokens = 1000
+            unknown_output = true
+            "#
+        ));
+        report.workloads[0].wait.max
+    };
+    // Gemini counts 2,000 tokens, Azure 3,000: the second call waits for as many as are missing, 50 a second.
+    assert_eq!(waited("google-gemini").as_secs(), 20);
+    assert_eq!(waited("azure-openai").as_secs(), 60);
+}

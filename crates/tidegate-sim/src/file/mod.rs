@@ -21,7 +21,7 @@ use tidegate_core::{Config, Dimension};
 use crate::scenario::{Faults, Scenario, UpstreamSpec, Workload};
 
 const SIMULATION: &[&str] =
-    &["duration", "warmup", "seed", "wait_for_breakers", "upstreams", "workload", "faults"];
+    &["duration", "warmup", "phases", "seed", "wait_for_breakers", "upstreams", "workload", "faults"];
 
 /// How long a simulation is that does not say so.
 const DURATION: Duration = Duration::from_secs(600);
@@ -125,8 +125,9 @@ impl ScenarioFile {
             }
             Reader { walk, config, dir }.simulation(section)
         })?;
-        let Part { seed, duration, warmup, upstreams, workloads, faults, wait_for_breakers } = part;
-        let scenario = Scenario { config, duration, warmup, upstreams, workloads, faults, wait_for_breakers };
+        let Part { seed, duration, warmup, phases, upstreams, workloads, faults, wait_for_breakers } = part;
+        let scenario =
+            Scenario { config, duration, warmup, phases, upstreams, workloads, faults, wait_for_breakers };
         Ok(ScenarioFile { scenario, seed })
     }
 
@@ -147,6 +148,7 @@ struct Part {
     seed: u64,
     duration: Duration,
     warmup: Duration,
+    phases: Vec<Duration>,
     upstreams: BTreeMap<String, UpstreamSpec>,
     workloads: Vec<Workload>,
     faults: Faults,
@@ -168,6 +170,7 @@ impl Reader<'_, '_> {
             seed: 1,
             duration: DURATION,
             warmup: Duration::ZERO,
+            phases: Vec::new(),
             upstreams: BTreeMap::new(),
             workloads: Vec::new(),
             faults: Faults::default(),
@@ -191,6 +194,9 @@ impl Reader<'_, '_> {
         if let Some(field) = named("warmup") {
             part.warmup = self.within(field, part.duration).unwrap_or_default();
         }
+        if let Some(field) = named("phases") {
+            part.phases = self.phases(field, part.duration);
+        }
         if let Some(field) = named("seed") {
             part.seed = self.walk.count(field).unwrap_or(part.seed);
         }
@@ -212,6 +218,20 @@ impl Reader<'_, '_> {
             part.faults = self.faults(field, part.duration);
         }
         part
+    }
+
+    /// `["5m", "8m"]`: moments before the end, each after the one before it.
+    fn phases(&mut self, field: &Field<'_>, duration: Duration) -> Vec<Duration> {
+        let mut moments: Vec<Duration> = Vec::new();
+        for item in self.walk.items(field, "phases = [\"5m\", \"8m\"]") {
+            let Some(at) = self.within(&item, duration) else { continue };
+            if at <= moments.last().copied().unwrap_or_default() {
+                let hint = "the first part begins at 0; write when each of the others does".to_owned();
+                self.walk.fault(item.at, "a part of the run must begin after the one before it", hint);
+            }
+            moments.push(at);
+        }
+        moments
     }
 
     /// A stretch of time that is not zero.

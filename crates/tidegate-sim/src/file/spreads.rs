@@ -1,4 +1,5 @@
-//! Quantities that vary: `"50ms"`, `"20ms..80ms"`, `{ p50 = "30ms", p99 = "200ms" }`.
+//! Quantities that vary: `"50ms"`, `"20ms..80ms"`, `{ from = 200, to = 4000, log = true }`,
+//! `{ p50 = "30ms", p99 = "200ms" }`.
 
 use tidegate_core::Dimension;
 use tidegate_core::config::units::{UnitError, parse_duration, parse_units_of};
@@ -16,7 +17,11 @@ const UNITS: Kind = Kind {
     name: "a number or a spread of them",
     example: "write it like 500, \"200..2000\" or { p50 = 400, p99 = 3000 }",
 };
+/// A field, and what it says.
+type Value<'f, 't> = (&'f Field<'t>, u64);
+
 const TAIL: &[&str] = &["p50", "p99"];
+const RANGE: &[&str] = &["from", "to", "log"];
 
 impl Reader<'_, '_> {
     /// A stretch of time.
@@ -41,7 +46,13 @@ impl Reader<'_, '_> {
         parse: impl Fn(&str) -> Result<u64, UnitError>,
     ) -> Option<Spread> {
         if field.is_table() {
-            return self.tail(field, kind, parse);
+            let fields = self.walk.table(field);
+            let is_range = fields.iter().any(|field| RANGE.contains(&field.name));
+            return if is_range {
+                self.range(field, &fields, kind, parse)
+            } else {
+                self.tail(field, &fields, kind, parse)
+            };
         }
         self.walk.parse(field, kind, |text| match text.split_once("..") {
             None => parse(text).map(Spread::Exactly),
@@ -56,24 +67,43 @@ impl Reader<'_, '_> {
         })
     }
 
+    /// `{ from = …, to = …, log = true }`
+    fn range(
+        &mut self,
+        section: &Field<'_>,
+        fields: &[Field<'_>],
+        kind: &Kind,
+        parse: impl Fn(&str) -> Result<u64, UnitError>,
+    ) -> Option<Spread> {
+        let ((low, from), (high, to)) = self.two(section, fields, RANGE, kind, parse)?;
+        if to < from {
+            self.walk.fault(
+                high.at,
+                "this range goes backwards",
+                "write the smaller one as `from`".to_owned(),
+            );
+            return None;
+        }
+        let log = fields.iter().find(|field| field.name == "log").and_then(|field| self.walk.flag(field));
+        match (log.unwrap_or(false), from) {
+            (false, _) => Some(Spread::Between(from, to)),
+            (true, 0) => {
+                self.walk.fault(low.at, "0 has no size", "begin at 1 at least".to_owned());
+                None
+            }
+            (true, _) => Some(Spread::LogBetween(from, to)),
+        }
+    }
+
     /// `{ p50 = …, p99 = … }`
     fn tail(
         &mut self,
         section: &Field<'_>,
+        fields: &[Field<'_>],
         kind: &Kind,
         parse: impl Fn(&str) -> Result<u64, UnitError>,
     ) -> Option<Spread> {
-        let fields = self.walk.table(section);
-        for field in fields.iter().filter(|field| !TAIL.contains(&field.name)) {
-            self.walk.no_such_key(field, &section.path, TAIL);
-        }
-        let mut value = |name: &str| {
-            self.walk.must_have(section, &fields, name, "both p50 and p99");
-            let field = fields.iter().find(|field| field.name == name)?;
-            Some((field, self.walk.parse(field, kind, &parse)?))
-        };
-        let (low, high) = (value("p50"), value("p99"));
-        let ((low, p50), (high, p99)) = (low?, high?);
+        let ((low, p50), (high, p99)) = self.two(section, fields, TAIL, kind, parse)?;
         if p50 == 0 {
             self.walk.fault(low.at, "a median of 0 has no tail", "write a single value instead".to_owned());
             return None;
@@ -83,5 +113,26 @@ impl Reader<'_, '_> {
             return None;
         }
         Some(Spread::Tailed { p50, p99 })
+    }
+
+    /// The first two of some keys, which both must be there.
+    fn two<'f, 't>(
+        &mut self,
+        section: &Field<'_>,
+        fields: &'f [Field<'t>],
+        keys: &[&str],
+        kind: &Kind,
+        parse: impl Fn(&str) -> Result<u64, UnitError>,
+    ) -> Option<(Value<'f, 't>, Value<'f, 't>)> {
+        for field in fields.iter().filter(|field| !keys.contains(&field.name)) {
+            self.walk.no_such_key(field, &section.path, keys);
+        }
+        let mut value = |name: &str| {
+            self.walk.must_have(section, fields, name, &format!("both {} and {}", keys[0], keys[1]));
+            let field = fields.iter().find(|field| field.name == name)?;
+            Some((field, self.walk.parse(field, kind, &parse)?))
+        };
+        let (first, second) = (value(keys[0]), value(keys[1]));
+        Some((first?, second?))
     }
 }

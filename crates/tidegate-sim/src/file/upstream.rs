@@ -11,11 +11,13 @@ use tidegate_core::rate::{Algorithm, Rate};
 use super::Reader;
 use crate::scenario::{HeaderStyle, Model, Neighbour, Outage, UpstreamChange, UpstreamLimit, UpstreamSpec};
 use crate::spread::Spread;
+use crate::upstream::Reserves;
 
 const UPSTREAM: &[&str] = &[
     "limits",
     "headers",
     "refused_cost",
+    "reserves",
     "jitter",
     "latency",
     "errors",
@@ -62,6 +64,9 @@ impl Reader<'_, '_> {
                     spec.headers = self.walk.choice(field, &HeaderStyle::NAMED).unwrap_or(spec.headers)
                 }
                 "refused_cost" => spec.refused_cost = self.walk.flag(field).unwrap_or_default(),
+                "reserves" => {
+                    spec.reserves = self.walk.choice(field, &Reserves::NAMED).unwrap_or_default();
+                }
                 "jitter" => spec.jitter = self.times(field).unwrap_or(spec.jitter),
                 "latency" => spec.latency = self.times(field).unwrap_or(spec.latency),
                 "errors" => spec.errors = self.share(field).unwrap_or_default(),

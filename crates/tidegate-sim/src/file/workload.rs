@@ -17,6 +17,8 @@ const WORKLOAD: &[&str] = &[
     "models",
     "endpoint",
     "key",
+    "max_tokens",
+    "unknown_output",
     "estimate",
     "estimated",
     "timeout",
@@ -78,6 +80,8 @@ impl Reader<'_, '_> {
                     workload.priority =
                         self.walk.choice(field, &Priority::ALL.map(|priority| (priority.name(), priority)));
                 }
+                "max_tokens" => workload.max_tokens = self.some(field),
+                "unknown_output" => workload.unknown_output = self.walk.flag(field).unwrap_or_default(),
                 "estimate" => workload.estimate = self.per_cent(field).unwrap_or(workload.estimate),
                 "estimated" => workload.estimated = self.walk.flag(field).unwrap_or_default(),
                 "timeout" => workload.timeout = self.walk.duration(field),
@@ -101,7 +105,20 @@ impl Reader<'_, '_> {
         workload.service = service?;
         workload.arrivals = arrivals?;
         self.must_be_bearable(named("arrivals").unwrap_or(section), &workload, part);
+        if let Some(field) = named("unknown_output").filter(|_| workload.unknown_output) {
+            self.must_have_output(section, field, fields);
+        }
         Some(workload)
+    }
+
+    /// Output that is not known needs to be something, and to have an end; and then tokens are the input and the output.
+    fn must_have_output(&mut self, section: &Field<'_>, unknown: &Field<'_>, fields: &[Field<'_>]) {
+        self.walk.must_have(section, fields, "output_tokens", "output_tokens = { p50 = 400, p99 = 3000 }");
+        self.walk.must_have(section, fields, "max_tokens", "max_tokens = 4096");
+        if fields.iter().any(|field| field.name == "tokens") {
+            let hint = "write input_tokens and output_tokens instead of tokens".to_owned();
+            self.walk.fault(unknown.at, "`tokens` says how much the output will be", hint);
+        }
     }
 
     /// The service that is called; where there is only one, it need not be named.
@@ -184,7 +201,7 @@ impl Reader<'_, '_> {
 /// The smallest value that a spread draws.
 fn least(spread: &Spread) -> u64 {
     match *spread {
-        Spread::Exactly(value) | Spread::Between(value, _) => value,
+        Spread::Exactly(value) | Spread::Between(value, _) | Spread::LogBetween(value, _) => value,
         Spread::Tailed { .. } => 1,
     }
 }

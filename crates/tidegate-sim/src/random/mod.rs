@@ -22,6 +22,7 @@ use crate::scenario::{
     Outage, Scenario, UpstreamChange, UpstreamLimit, UpstreamSpec, Workload,
 };
 use crate::spread::Spread;
+use crate::upstream::Reserves;
 use trouble::{after_failures, windows};
 
 const MILLI: u64 = 1_000_000;
@@ -87,6 +88,7 @@ fn any(dice: &mut Dice) -> Scenario {
         config,
         duration,
         warmup: Duration::ZERO,
+        phases: Vec::new(),
         upstreams,
         workloads,
         faults,
@@ -140,6 +142,7 @@ fn alone(dice: &mut Dice) -> Scenario {
         config,
         duration,
         warmup: Duration::ZERO,
+        phases: Vec::new(),
         upstreams,
         workloads,
         faults,
@@ -321,6 +324,7 @@ fn upstream(dice: &mut Dice, duration: Duration) -> UpstreamSpec {
         limits,
         headers: dice.pick(&HeaderStyle::NAMED).1,
         refused_cost: dice.happens(0.3),
+        reserves: Reserves::Nothing,
         jitter: Spread::Between(0, dice.below(80) * MILLI),
         latency: *dice.pick(&[
             Spread::ZERO,

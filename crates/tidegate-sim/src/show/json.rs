@@ -7,7 +7,7 @@ use tidegate_core::Priority;
 
 use super::Subject;
 use super::words::{ms, share};
-use crate::report::{GroupReport, LimitReport, Report, ServiceReport, ServiceSeries, Violation};
+use crate::report::{GroupReport, LimitReport, Phase, Report, ServiceReport, ServiceSeries, Violation};
 
 /// A run as JSON: times in milliseconds, shares between 0 and 1.
 #[must_use]
@@ -47,7 +47,7 @@ fn service(service: &ServiceReport) -> Value {
     json!({
         "name": service.name,
         "limits": service.limits.iter().map(limit).collect::<Vec<_>>(),
-        "upstream": service.upstream.iter().map(limit).collect::<Vec<_>>(),
+        "upstream": service.upstream.iter().map(upstream_limit).collect::<Vec<_>>(),
         "sent": service.sent,
         "accepted": service.accepted,
         "rejected": service.rejected,
@@ -58,11 +58,30 @@ fn service(service: &ServiceReport) -> Value {
         "windows": service.windows,
         "windows_ms": ms(service.in_windows),
         "breaker_openings": service.breaker_openings,
+        "phases": service.phases.iter().map(phase).collect::<Vec<_>>(),
     })
 }
 
 fn limit(limit: &LimitReport) -> Value {
     json!({ "name": limit.name, "supply": limit.supply, "used": limit.used, "used_share": limit.share() })
+}
+
+fn upstream_limit(shared: &LimitReport) -> Value {
+    let mut value = limit(shared);
+    value["neighbours"] = json!(shared.neighbours);
+    value
+}
+
+fn phase(phase: &Phase) -> Value {
+    json!({
+        "from_ms": ms(phase.from),
+        "until_ms": ms(phase.until),
+        "sent": phase.sent,
+        "accepted": phase.accepted,
+        "rejected": phase.rejected,
+        "rejected_late": phase.rejected_late,
+        "upstream": phase.upstream.iter().map(upstream_limit).collect::<Vec<_>>(),
+    })
 }
 
 fn group(group: &GroupReport) -> Value {

@@ -25,6 +25,7 @@ mod headers;
 pub mod http;
 mod meter;
 mod neighbours;
+mod reserves;
 mod sliding_log;
 mod token_bucket;
 
@@ -34,6 +35,7 @@ pub use concurrency::Concurrency;
 pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;
 pub use meter::{Meter, meter};
+pub use reserves::Reserves;
 pub use sliding_log::SlidingLog;
 pub use token_bucket::TokenBucket;
 

@@ -104,6 +104,9 @@ impl<'s> World<'s> {
         for dimension in &draft.stated {
             call = call.units(dimension.clone(), draft.expected.units(dimension));
         }
+        if workload.unknown_output {
+            call = self.reserve(call, workload);
+        }
         let (class, service) = (self.routes.kind(kind).class, self.routes.kind(kind).service);
         self.arrived += 1;
         let stated = workload.timeout.or_else(|| self.engine.as_ref()?.timeout_of(call.service()));
@@ -114,7 +117,7 @@ impl<'s> World<'s> {
             worker,
             generation: 0,
             call,
-            differs: draft.real != draft.expected,
+            differs: workload.unknown_output || draft.real != draft.expected,
             real: draft.real,
             runs: draft.runs,
             arrived: self.engine.as_mut().map(|engine| engine.arrived(self.now)),

@@ -15,6 +15,8 @@ mod faults;
 mod histogram;
 mod lessons;
 mod outcome;
+mod output;
+mod phases;
 mod plan;
 mod retries;
 pub(crate) mod routes;
@@ -33,6 +35,7 @@ use tidegate_core::engine::ChangeError;
 use tidegate_core::{Engine, Nanos, Reason, Ticket, Verdict};
 
 use self::calls::CallState;
+use self::phases::Phases;
 use self::plan::{CallId, Event, Planned, Worker};
 use self::retries::Retries;
 use self::routes::Routes;
@@ -127,8 +130,9 @@ pub(crate) struct World<'s> {
     sources: Vec<Source>,
     /// By the place of their service in the config.
     upstreams: Vec<Option<Upstream>>,
-    /// What each of them had counted when the warm-up was over.
-    warm: Vec<Vec<u64>>,
+    /// What they had counted when the warm-up was over, and where the parts of the run begin.
+    warm: Phases,
+    phases: Phases,
     service_names: Vec<String>,
     plan: BinaryHeap<Reverse<Planned>>,
     planned: u64,
@@ -172,7 +176,8 @@ impl<'s> World<'s> {
             loop_names: vec![String::new()],
             sources: scenario.workloads.iter().enumerate().map(source).collect(),
             upstreams: names.iter().map(upstream).collect(),
-            warm: Vec::new(),
+            warm: Phases::new(&[scenario.warmup], names.len()),
+            phases: Phases::new(&scenario.phases, names.len()),
             tally: Tally::new(scenario.workloads.len(), &names, scenario.duration, scenario.warmup),
             service_names: names,
             plan: BinaryHeap::new(),

@@ -142,7 +142,9 @@ impl Source {
     fn cost(&mut self, workload: &Workload, traced: Option<&TracedCall>) -> Cost {
         let mut cost = Cost::new();
         for (dimension, spread) in &workload.cost {
-            cost.set(dimension.clone(), spread.draw(&mut self.dice));
+            let drawn = spread.draw(&mut self.dice);
+            let most = workload.max_tokens.filter(|_| *dimension == Dimension::OutputTokens);
+            cost.set(dimension.clone(), most.map_or(drawn, |most| drawn.min(most)));
         }
         for (dimension, units) in traced.iter().flat_map(|call| &call.cost) {
             cost.set(dimension.clone(), *units);

@@ -304,6 +304,7 @@ impl Tally {
                 name: name.to_string(),
                 supply: self.supply[limit as usize].0,
                 used: u64::try_from(used.max(0)).unwrap_or(u64::MAX),
+                neighbours: 0,
             };
             let owner = name.split('/').next().unwrap_or_default();
             let own = self.services.iter_mut().filter(|(service, _)| service.name == owner);

@@ -11,6 +11,7 @@ use super::calls::{Reply, Stage};
 use super::story::Line;
 use super::{CallId, Event, Stop, UNIX, World, tally};
 use crate::check::{End, Happening};
+use crate::scenario::HeaderStyle;
 use crate::spread::Spread;
 use crate::upstream::{Answer, Headers, Held, RefusedBy};
 
@@ -35,11 +36,9 @@ impl World<'_> {
                 return Ok(());
             }
         };
-        self.warm_up();
-        let answer = match &mut self.upstreams[service] {
-            Some(upstream) => Some(upstream.receive(&self.calls[place as usize].real, self.now)),
-            None => None,
-        };
+        self.pass_moments();
+        let cost = self.counted_on_arrival(place);
+        let answer = self.upstreams[service].as_mut().map(|upstream| upstream.receive(&cost, self.now));
         let spec = self.spec(place);
         let latency = match self.calls[place as usize].runs {
             Some(runs) => runs,
@@ -47,6 +46,10 @@ impl World<'_> {
         };
         let broken = spec.is_some_and(|spec| self.wire.happens(spec.resets));
         let lost = spec.is_some_and(|spec| self.wire.happens(spec.lost));
+        if let Some(Answer::Refused(by)) = &answer {
+            let told = by.wait.filter(|_| spec.is_some_and(|spec| spec.headers != HeaderStyle::None));
+            self.phases.rejected(service, latency, told, self.now);
+        }
         let (reply, status) = self.told(answer, broken, lost, service);
         self.note(Line::Reached { no, status });
         let after = match reply {
@@ -199,10 +202,18 @@ impl World<'_> {
     }
 
     pub(super) fn end_upstream(&mut self, place: u32, held: Option<Held>) {
-        let state = &self.calls[place as usize];
-        let service = self.routes.kind(state.kind).service;
-        if let (Some(upstream), Some(held)) = (&mut self.upstreams[service], held) {
-            upstream.end(held, &state.real, self.now);
+        self.pass_moments();
+        let Some(held) = held else { return };
+        let cost = self.counted_in_the_end(place, &held);
+        let service = self.routes.kind(self.calls[place as usize].kind).service;
+        if let Some(upstream) = &mut self.upstreams[service] {
+            upstream.end(held, &cost, self.now);
         }
+    }
+
+    /// Before an upstream counts anything, moments are passed that are not after it.
+    fn pass_moments(&mut self) {
+        self.warm.pass(&mut self.upstreams, self.now);
+        self.phases.pass(&mut self.upstreams, self.now);
     }
 }

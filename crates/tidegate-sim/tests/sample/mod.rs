@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tidegate_sim::{
-    GroupReport, Invariant, LimitReport, LoopReport, Outage, Report, Scenario, Series, ServiceReport,
+    GroupReport, Invariant, LimitReport, LoopReport, Outage, Phase, Report, Scenario, Series, ServiceReport,
     ServiceSeries, UpstreamSpec, Violation, Waits,
 };
 
@@ -99,7 +99,7 @@ pub fn empty() -> Run {
 }
 
 fn service(index: usize) -> ServiceReport {
-    let limit = |name: String, used| LimitReport { name, supply: 6_000.0, used };
+    let limit = |name: String, used| LimitReport { name, supply: 6_000.0, used, neighbours: 40 };
     ServiceReport {
         name: format!("service-{index}"),
         limits: vec![limit(format!("service-{index}/requests/1m"), 5_983)],
@@ -113,6 +113,15 @@ fn service(index: usize) -> ServiceReport {
         windows: 2,
         in_windows: Duration::from_millis(12_500),
         breaker_openings: 1,
+        phases: vec![Phase {
+            from: Duration::from_secs(60),
+            until: Duration::from_secs(120),
+            sent: 620,
+            accepted: 600,
+            rejected: 20,
+            rejected_late: 3,
+            upstream: vec![limit("requests/1m".into(), 600)],
+        }],
     }
 }
 
