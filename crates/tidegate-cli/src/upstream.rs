@@ -11,6 +11,7 @@ use tidegate_core::Dimension;
 use tidegate_core::config::units::{UnitError, WrittenRate, parse_count, parse_duration, parse_rate_of};
 use tidegate_core::rate::Rate;
 use tidegate_core::time::whole_nanos;
+use tidegate_sim::upstream::Reserves;
 use tidegate_sim::upstream::http::{LimitedServer, Options};
 use tidegate_sim::{HeaderStyle, Model, Neighbour, Outage, Spread, UpstreamLimit, UpstreamSpec};
 
@@ -131,6 +132,7 @@ impl Upstream {
             outages: self.outage.clone(),
             neighbours: self.neighbour.clone(),
             changes: Vec::new(),
+            reserves: Reserves::Nothing,
         }
     }
 }

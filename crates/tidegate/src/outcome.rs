@@ -65,7 +65,8 @@ impl Outcome {
     #[must_use]
     pub fn reply(status: impl Into<u16>, headers: &HeaderMap) -> Outcome {
         let status = status.into();
-        let text = (status >= 400).then(|| Box::new(Text { headers: headers.clone(), body: Vec::new() }));
+        let headers = if status >= 400 { Some(headers.clone()) } else { limits_told(headers) };
+        let text = headers.map(|headers| Box::new(Text { headers, body: Vec::new() }));
         Outcome::told(Told::Reply(status, text))
     }
 
@@ -181,12 +182,20 @@ impl Outcome {
             Told::Failure(kind @ FailureKind::Unreached) => (Fate::Unreached, kind),
             Told::Failure(kind) => (Fate::Failed { wait: hint }, kind),
         };
-        Ok((Ended { cost: Some(cost), fate, model }, Failure { kind, hint }))
+        Ok((Ended { cost: Some(cost), fate, model, told: Vec::new() }, Failure { kind, hint }))
     }
 
     fn told(told: Told) -> Outcome {
         Outcome { cost: Cost::nothing(), told, hint: None, model: None }
     }
+}
+
+/// What a reply that went well tells of limits, if it does. One out of a cache tells of another time.
+fn limits_told(headers: &HeaderMap) -> Option<HeaderMap> {
+    let cached = headers.get(http::header::AGE).is_some_and(|age| age.as_bytes() != b"0");
+    let tells = |name: &http::HeaderName| ["limit", "remaining"].iter().any(|part| name.as_str().contains(part));
+    // All of them: how a vendor writes is known by other headers too.
+    (!cached && headers.keys().any(tells)).then(|| headers.clone())
 }
 
 /// A reply that is still to be read.

@@ -30,6 +30,8 @@ pub struct SlidingWindow {
 }
 
 const PARTS: u64 = 256;
+/// Who has more than this part of the window left makes up for lost time rather than step aside for others.
+const BEHIND: u64 = 50;
 
 impl SlidingWindow {
     /// An untouched window without a pacer.
@@ -150,7 +152,8 @@ impl SlidingWindow {
     /// Others took `units`, some of them long ago: they count, but do not hold up more than what may go at once.
     pub fn charge_others(&mut self, units: u64, now: Nanos) {
         self.advance(now);
-        if let Some(pacer) = &mut self.pacer {
+        let behind = self.units.saturating_sub(self.used) > self.units / BEHIND;
+        if let Some(pacer) = self.pacer.as_mut().filter(|_| !behind) {
             pacer.take(units.min(pacer.capacity()), now);
         }
         self.used = self.used.saturating_add(units);

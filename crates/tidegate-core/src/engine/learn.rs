@@ -19,7 +19,7 @@ use crate::learn::evidence::Word;
 use crate::learn::mirror::{Mark, Mirror};
 use crate::learn::spread::Spread;
 use crate::limit::{Counts, Definition};
-use crate::rate::{Algorithm, MAX_UNITS};
+use crate::rate::{Algorithm, MAX_UNITS, Rate};
 use crate::time::Nanos;
 use crate::tree::NIL;
 
@@ -206,7 +206,7 @@ impl Engine {
         let Some(rate) = spec.written.rate_of() else { return false };
         let Some(units) = told.limit.filter(|units| *units <= MAX_UNITS) else { return true };
         let lifts = spec.written.lifts || headers == Headers::Authoritative;
-        if units < rate.units() && is_burst(told, units, rate.window()) {
+        if units < rate.units() && is_burst(told, units, rate) {
             return false;
         }
         // All keys have the same definition, though each may have another limit: then only what is left counts.
@@ -522,10 +522,13 @@ fn lasts(at: Nanos, reset: Duration, window: Duration) -> Nanos {
 }
 
 /// Whether what is told is how much may go at once and not how much in a window: it is whole again much too soon.
-fn is_burst(told: &Told, units: u64, window: Duration) -> bool {
+fn is_burst(told: &Told, units: u64, rate: Rate) -> bool {
     let (Some(remaining), Some(reset)) = (told.remaining, told.reset) else { return false };
     let used = units.saturating_sub(remaining);
-    used > 0 && reset.mul_f64(units as f64 / used as f64) < window / BURST_PART
+    let too_soon = used > 0 && reset.mul_f64(units as f64 / used as f64) < rate.window() / BURST_PART;
+    let flows = reset.as_secs_f64() * rate.units() as f64 / rate.window().as_secs_f64();
+    let size = remaining as f64 + flows;
+    too_soon && (size - units as f64).abs() <= (units as f64 / 10.0).max(2.0)
 }
 
 /// Whether units flow at a pace, so that it matters whether calls overtake each other.

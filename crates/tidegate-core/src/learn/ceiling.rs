@@ -32,6 +32,8 @@ pub(crate) struct Ceiling {
     /// When the latest episode began, and the latest refusal.
     cut: Nanos,
     refused: Nanos,
+    /// A refusal that stands alone so far.
+    warned: Option<Nanos>,
     /// When to step up next, if below N.
     next: Nanos,
 }
@@ -39,7 +41,7 @@ pub(crate) struct Ceiling {
 impl Default for Ceiling {
     fn default() -> Ceiling {
         let (cut, refused, next) = (Nanos::ZERO, Nanos::ZERO, Nanos::NEVER);
-        Ceiling { share: 1.0, proven: 1.0, step: STEP, cut, refused, next }
+        Ceiling { share: 1.0, proven: 1.0, step: STEP, cut, refused, warned: None, next }
     }
 }
 
@@ -59,6 +61,12 @@ impl Ceiling {
     pub fn refused(&mut self, at: Nanos, through: f64, window: Duration, now: Nanos) -> bool {
         self.refused = now;
         let known = !self.next.is_never();
+        // One may be bad luck; another that went after it was answered is not.
+        let warned = self.warned.filter(|warned| now < warned.after(window));
+        if !known && warned.is_none_or(|warned| at < warned) {
+            self.warned = Some(warned.unwrap_or(now));
+            return false;
+        }
         let settled = now >= self.cut.after(window);
         if known && (at < self.cut || !settled) {
             return false;
@@ -158,10 +166,17 @@ mod tests {
         Nanos::ZERO.after(Duration::from_secs(seconds))
     }
 
+    /// One that was cut at that time, when so much went through.
+    fn cut(seconds: u64, through: f64) -> Ceiling {
+        let mut ceiling = Ceiling::default();
+        assert!(!ceiling.refused(at(seconds), 1.0, MINUTE, at(seconds)), "one alone may be bad luck");
+        assert!(ceiling.refused(at(seconds), through, MINUTE, at(seconds)));
+        ceiling
+    }
+
     #[test]
     fn one_cut_for_an_episode_to_a_little_less_than_went_through() {
-        let mut ceiling = Ceiling::default();
-        assert!(ceiling.refused(at(100), 0.9, MINUTE, at(101)));
+        let mut ceiling = cut(101, 0.9);
         assert!((ceiling.share() - 0.855).abs() < 1e-9);
         assert!(!ceiling.refused(at(100), 0.8, MINUTE, at(102)), "it was on its way already");
         assert!(!ceiling.refused(at(110), 0.8, MINUTE, at(111)), "what went before may still count");
@@ -169,8 +184,7 @@ mod tests {
 
     #[test]
     fn it_goes_up_in_steps_that_grow_and_is_whole_again_within_three_windows() {
-        let mut ceiling = Ceiling::default();
-        ceiling.refused(at(0), 0.5, MINUTE, at(0));
+        let mut ceiling = cut(0, 0.5);
         let mut now = at(0);
         while !ceiling.due().is_never() {
             now = ceiling.due();
@@ -182,8 +196,7 @@ mod tests {
 
     #[test]
     fn a_step_too_far_goes_back_to_what_was_good() {
-        let mut ceiling = Ceiling::default();
-        ceiling.refused(at(0), 0.5, MINUTE, at(0));
+        let mut ceiling = cut(0, 0.5);
         let good = ceiling.share();
         assert!(ceiling.look(0.5, MINUTE, at(60)));
         assert!(ceiling.share() > good);
@@ -193,8 +206,7 @@ mod tests {
 
     #[test]
     fn who_is_still_turned_away_after_a_window_did_not_cut_enough() {
-        let mut ceiling = Ceiling::default();
-        ceiling.refused(at(0), 1.0, MINUTE, at(0));
+        let mut ceiling = cut(0, 1.0);
         for second in 1..60 {
             ceiling.refused(at(second), 0.6, MINUTE, at(second));
         }
