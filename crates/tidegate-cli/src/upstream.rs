@@ -126,11 +126,11 @@ impl Upstream {
             jitter: self.jitter,
             latency: self.latency,
             errors: self.errors,
-            resets: 0.0,
             lost: self.lost,
             outages: self.outage.clone(),
             neighbours: self.neighbour.clone(),
-            changes: Vec::new(),
+            // What else a simulated upstream does, this one does not.
+            ..UpstreamSpec::default()
         }
     }
 }
