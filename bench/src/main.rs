@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run --release -p tidegate-bench -- all               # every table
 //! cargo run --release -p tidegate-bench -- bucket            # one of them
+//! cargo run --release -p tidegate-bench -- learning --seeds 3   # the simulated worlds with fewer seeds than 20
 //! cargo run --release -p tidegate-bench -- all --short       # does it still run? (numbers mean nothing)
 //! ```
 //!

@@ -35,6 +35,8 @@ pub struct Target {
     pub used: f64,
     /// Rejected at most, where anything is said about that.
     pub rejected: Option<f64>,
+    /// Whoever says nothing for so many seconds has stalled.
+    pub stalled: u64,
 }
 
 /// What all seeds came to.
@@ -52,8 +54,6 @@ pub struct Outcome {
 
 /// How far one seed may be from the target.
 const POINT: f64 = 0.01;
-/// Whoever says nothing for a whole window has stalled.
-const STALL: Duration = Duration::from_secs(WINDOW);
 
 impl Cell {
     /// A world that is measured in one way.
@@ -72,6 +72,11 @@ impl Cell {
 }
 
 impl Target {
+    /// Used at least, rejected at most, and never silent for a whole window.
+    pub fn of(used: f64, rejected: Option<f64>) -> Target {
+        Target { used, rejected, stalled: WINDOW }
+    }
+
     /// What all seeds came to.
     ///
     /// # Panics
@@ -86,7 +91,7 @@ impl Target {
         let silence = seen.iter().map(|seen| seen.silence).max().unwrap_or_default();
         let enough = used.0 >= self.used && used.1 >= self.used - POINT;
         let few = self.rejected.is_none_or(|at_most| rejected.0 <= at_most && rejected.1 <= at_most + POINT);
-        Outcome { used, rejected, silence, met: enough && few && silence < STALL }
+        Outcome { used, rejected, silence, met: enough && few && silence.as_secs() < self.stalled }
     }
 }
 
@@ -94,14 +99,12 @@ impl Target {
 mod tests {
     use super::*;
 
-    const TARGET: Target = Target { used: 0.99, rejected: Some(0.001) };
-
     fn met(seen: &[(f64, f64, u64)]) -> bool {
         let seen: Vec<Seen> = seen
             .iter()
             .map(|&(used, rejected, silent)| Seen { used, rejected, silence: Duration::from_secs(silent) })
             .collect();
-        TARGET.judge(&seen).met
+        Target::of(0.99, Some(0.001)).judge(&seen).met
     }
 
     #[test]

@@ -36,7 +36,7 @@ fn alone() -> Vec<Cell> {
 fn supply() -> Vec<Cell> {
     let all_of = |row: Row, scene: Scene, units: f64| {
         let measure = Measure { used: (0, scene.lasts), of: Supply::Exactly(units), ..row.measure };
-        Cell::of(Row { measure, target: Target { used: 0.98, rejected: None }, ..row }, scene)
+        Cell::of(Row { measure, target: Target::of(0.98, None), ..row }, scene)
     };
     let told = every(&[HeaderStyle::OpenAi], &large(), |rate, model, says| {
         let (row, scene) = (row("from the first call", rate, model, says), Scene::alone(rate, model, says));
@@ -58,7 +58,7 @@ fn neighbour() -> Vec<Cell> {
         let upstream = format!("neighbours = [{{ requests = \"{}/min\" }}]\n", rate * 3 / 10);
         let scene = Scene { upstream, ..Scene::alone(rate, model, says) };
         let measure = Measure { of: Supply::LeftByOthers, ..Measure::after_first_window(scene.lasts) };
-        let target = Target { used: 0.98, rejected: Some(0.01) };
+        let target = Target::of(0.98, Some(0.01));
         Cell::of(Row { measure, target, ..row("a neighbour takes 30 %", rate, model, says) }, scene)
     })
 }
@@ -75,9 +75,9 @@ fn hidden() -> Vec<Cell> {
                     format!("{}, {{ requests = \"{a_second}/s\", hidden = true }}", limit(rate, model));
                 let (group, target) = if declared {
                     scene.ours = format!("requests = [\"{rate}/min\", \"{a_second}/s\"]\n");
-                    ("hidden N/60 a second, declared", Target { used: 0.94, rejected: Some(0.001) })
+                    ("hidden N/60 a second, declared", Target::of(0.94, Some(0.001)))
                 } else {
-                    ("hidden N/60 a second, undeclared", Target { used: 0.90, rejected: Some(0.015) })
+                    ("hidden N/60 a second, undeclared", Target::of(0.90, Some(0.015)))
                 };
                 cells.push(Cell::of(Row { target, ..row(group, rate, model, says) }, scene));
             }
@@ -98,7 +98,9 @@ fn changed() -> Vec<Cell> {
         let told = says != HeaderStyle::None;
         // Whoever is told is back after two windows; whoever is not has until the fifth.
         let settled = if told { 2 } else { 4 } * WINDOW;
-        let target = if told { target(rate) } else { Target { used: 0.90, rejected: Some(0.02) } };
+        let target = if told { target(rate) } else { Target::of(0.90, Some(0.02)) };
+        // A bucket that is empty when it is halved is open again after a whole window.
+        let target = Target { stalled: 2 * WINDOW, ..target };
         let rows =
             [("halved", halved, doubled), ("doubled again", doubled, lasts)].map(|(what, from, until)| {
                 let measure = Measure {
@@ -126,11 +128,9 @@ fn tokens() -> Vec<Cell> {
     let cell = |((reserves, says), model)| {
         let scene = Scene::tokens(model, says, reserves);
         let (group, target) = match reserves {
-            "" => ("tokens, output unknown", Target { used: 0.985, rejected: Some(0.001) }),
-            "max_tokens" => {
-                ("tokens, `max_tokens` reserved and settled", Target { used: 0.94, rejected: Some(0.001) })
-            }
-            _ => ("tokens, `max_tokens` reserved and kept", Target { used: 0.94, rejected: Some(0.001) }),
+            "" => ("tokens, output unknown", Target::of(0.985, Some(0.001))),
+            "max_tokens" => ("tokens, `max_tokens` reserved and settled", Target::of(0.94, Some(0.001))),
+            _ => ("tokens, `max_tokens` reserved and kept", Target::of(0.94, Some(0.001))),
         };
         // What an upstream reserved and could not give back is not used, though it counts.
         let of = if reserves == "max_tokens" { Supply::RateByOurCount } else { Supply::Rate };
@@ -178,7 +178,7 @@ fn row(group: &str, rate: u64, model: Model, says: HeaderStyle) -> Row {
 
 fn target(rate: u64) -> Target {
     let (used, rejected) = if rate >= LARGE { (0.99, 0.001) } else { (0.97, 0.01) };
-    Target { used, rejected: Some(rejected) }
+    Target::of(used, Some(rejected))
 }
 
 /// All that an upstream gives in so many seconds, to whoever takes it as soon as it is there.

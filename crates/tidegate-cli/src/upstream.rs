@@ -11,7 +11,6 @@ use tidegate_core::Dimension;
 use tidegate_core::config::units::{UnitError, WrittenRate, parse_count, parse_duration, parse_rate_of};
 use tidegate_core::rate::Rate;
 use tidegate_core::time::whole_nanos;
-use tidegate_sim::upstream::Reserves;
 use tidegate_sim::upstream::http::{LimitedServer, Options};
 use tidegate_sim::{HeaderStyle, Model, Neighbour, Outage, Spread, UpstreamLimit, UpstreamSpec};
 
@@ -127,12 +126,11 @@ impl Upstream {
             jitter: self.jitter,
             latency: self.latency,
             errors: self.errors,
-            resets: 0.0,
             lost: self.lost,
             outages: self.outage.clone(),
             neighbours: self.neighbour.clone(),
-            changes: Vec::new(),
-            reserves: Reserves::Nothing,
+            // What else a simulated upstream does, this one does not.
+            ..UpstreamSpec::default()
         }
     }
 }
