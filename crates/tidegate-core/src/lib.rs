@@ -12,7 +12,7 @@ pub mod config;
 pub mod dimension;
 pub mod engine;
 mod invalid;
-mod learn;
+pub mod learn;
 mod limit;
 mod pattern;
 pub mod presets;

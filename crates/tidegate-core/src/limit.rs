@@ -106,8 +106,8 @@ impl Definition {
         let units = learned.in_force(told);
         let scaled = |burst: u64| (u128::from(burst) * u128::from(told) / u128::from(written)).max(1) as u64;
         // What overtakes, at most.
-        let bunch = (told as f64 * learned.jitter.as_secs_f64() / window.as_secs_f64()).round() as u64;
-        let sized = |size: u64| size.saturating_sub((bunch + learned.guard).min(size - size / 4)).max(1);
+        let bunch = (told as f64 * learned.jitter.as_secs_f64() / window.as_secs_f64()).ceil() as u64;
+        let sized = |size: u64| size.saturating_sub((bunch + learned.guard).min(size - size.div_ceil(4)));
         let (algorithm, burst) = match (algorithm, learned.bucket) {
             (Algorithm::SlidingWindow, Some(size)) if self.guess => {
                 (Algorithm::TokenBucket, Some(sized(size.min(told))))
@@ -115,14 +115,14 @@ impl Definition {
             (Algorithm::TokenBucket, _) => (Algorithm::TokenBucket, burst.map(scaled).map(sized)),
             // Who is turned away for no known reason sends one at a time.
             (Algorithm::SlidingWindow, None) if learned.share < 1.0 => {
-                (Algorithm::SlidingWindow, burst.map(|_| 1))
+                (Algorithm::SlidingWindow, burst.map(|_| learned.burst.clamp(1, units)))
             }
-            (other, _) => (*other, burst.map(scaled).map(|burst| burst.min(units))),
+            (other, _) => (*other, burst.map(|burst| scaled(burst).max(learned.burst).min(units))),
         };
         let units = if algorithm == Algorithm::TokenBucket { learned.paced(told) } else { units };
         // In range: not above what was in range, or what a reply said and was checked when it was heard.
         let rate = Rate::new(units.max(1), window).unwrap_or(*rate);
-        let (dimension, calendar, slack) = (dimension.clone(), calendar.clone(), if learned.guard > 0 { Duration::ZERO } else { learned.jitter });
+        let (dimension, calendar, slack) = (dimension.clone(), calendar.clone(), learned.jitter);
         let counts = Counts::Rate { dimension, rate, algorithm, burst, calendar, slack };
         Definition { counts, ..self.clone() }
     }
@@ -265,7 +265,17 @@ impl Spec {
     pub fn new(level: &str, definition: Definition) -> Spec {
         let (withheld, suffix) = (definition.withheld(definition.whole()), definition.suffix().into());
         let (level, written, learned) = (level.into(), definition.clone(), Learned::default());
-        Spec { withheld, suffix, level, definition, written, learned, shared: NIL, per_key: false, gone: false }
+        Spec {
+            withheld,
+            suffix,
+            level,
+            definition,
+            written,
+            learned,
+            shared: NIL,
+            per_key: false,
+            gone: false,
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! is done to it: others' units are charged to its meter, and its definition in force changes. Limits of which nobody
 //! ever told cost nothing: only where a reply has told of a limit are calls marked when they go.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::ended::Told;
@@ -17,7 +17,7 @@ use crate::dimension::Dimension;
 use crate::learn::ceiling::{Ceiling, Tally};
 use crate::learn::evidence::Word;
 use crate::learn::mirror::{Mark, Mirror};
-use crate::learn::spread::Spread;
+use crate::learn::spread::{self, Spread};
 use crate::limit::{Counts, Definition};
 use crate::rate::{Algorithm, MAX_UNITS, Rate};
 use crate::time::Nanos;
@@ -29,6 +29,10 @@ const LOOKS: u32 = 20;
 const NOBODY: f64 = 0.005;
 /// A call was counted at most so long after it went.
 const ON_ITS_WAY: Duration = Duration::from_millis(100);
+/// Of a smaller limit or bucket each reply tells too little: it is paced and no more.
+const LEAST: u64 = 8;
+/// A pacer lets at most this part of N go at once, whatever calls give back.
+const MOST_AT_ONCE: u64 = 16;
 /// A reply that says that a limit is whole again in less than this part of its window tells of a burst, not of N.
 const BURST_PART: u32 = 4;
 
@@ -43,6 +47,8 @@ pub(crate) struct School {
     ceilings: BTreeMap<u32, Felt>,
     /// By service.
     spreads: BTreeMap<u32, Spread>,
+    /// Definitions that are to be brought to what was learned.
+    unplanned: BTreeSet<u32>,
     /// When something learned is to be looked at again.
     pub due: Nanos,
     pub lessons: VecDeque<Lesson>,
@@ -70,6 +76,7 @@ impl Default for School {
             marks: Vec::new(),
             ceilings: BTreeMap::new(),
             spreads: BTreeMap::new(),
+            unplanned: BTreeSet::new(),
             due: Nanos::NEVER,
             lessons: VecDeque::new(),
             keeps_books: false,
@@ -126,9 +133,19 @@ impl Engine {
     /// A call ended of which no reply told.
     #[inline]
     pub(super) fn unmark(&mut self, index: u32) {
-        if let Some(marks) = self.school.marks.get_mut(index as usize) {
-            marks.clear();
+        if self.school.marks.get(index as usize).is_some_and(|marks| !marks.is_empty()) {
+            self.take_marks(index);
         }
+    }
+
+    fn take_marks(&mut self, index: u32) -> Vec<Marked> {
+        let marks = std::mem::take(self.marks_of(index));
+        for marked in &marks {
+            if let Some(mirror) = self.school.mirrors.get_mut(&marked.limit) {
+                mirror.ends(marked.cost);
+            }
+        }
+        marks
     }
 
     /// The reply to a call tells of limits; `counted` says that the upstream counted the call. Says whether one of
@@ -145,14 +162,14 @@ impl Engine {
         let headers = self.services[service as usize].headers;
         let marks = match told.is_empty() {
             true => Vec::new(),
-            false => std::mem::take(self.marks_of(index)),
+            false => self.take_marks(index),
         };
         let mut explained = false;
         for told in told {
             let Some((limit, slot)) = self.mirrored_limit(call, told) else { continue };
             let cost = call.units[slot as usize];
             explained |= told.remaining.is_some_and(|remaining| remaining < cost.max(1));
-            if headers == Headers::Ignore || !self.learn_units(limit, told, headers, now) {
+            if headers == Headers::Ignore || !self.learn_units(limit, told, headers, call.at, now) {
                 continue;
             }
             let since = self.limits[limit as usize].since;
@@ -200,7 +217,7 @@ impl Engine {
     }
 
     /// A reply states N. Says whether what it tells is about this limit at all.
-    fn learn_units(&mut self, limit: u32, told: &Told, headers: Headers, now: Nanos) -> bool {
+    fn learn_units(&mut self, limit: u32, told: &Told, headers: Headers, at: Nanos, now: Nanos) -> bool {
         let index = self.limits[limit as usize].spec;
         let spec = &self.specs[index as usize];
         let Some(rate) = spec.written.rate_of() else { return false };
@@ -210,7 +227,8 @@ impl Engine {
             return false;
         }
         // All keys have the same definition, though each may have another limit: then only what is left counts.
-        if spec.per_key || (spec.learned.units.unwrap_or(rate.units()), spec.learned.lifts) == (units, lifts) {
+        if spec.per_key || (spec.learned.units.unwrap_or(rate.units()), spec.learned.lifts) == (units, lifts)
+        {
             return true;
         }
         let before = spec.learned.told(rate.units());
@@ -219,6 +237,15 @@ impl Engine {
         let in_force = learned.told(rate.units());
         if in_force != before {
             self.relearn(index, now);
+            if let Some(mirror) = self.school.mirrors.get_mut(&limit) {
+                mirror.evidence.start_over();
+            }
+            if in_force < before && matches!(self.limits[limit as usize].meter, Meter::Bucket(_)) {
+                // What flowed in too fast since then, at most.
+                let since = now.since(at).as_secs_f64() / rate.window().as_secs_f64();
+                let too_much = ((before - in_force) as f64 * since).ceil() as u64;
+                self.charge_others(limit, too_much, now);
+            }
             let limit = self.limit_name(limit);
             self.tell(Lesson::Units { limit, told: units, in_force });
         }
@@ -251,7 +278,10 @@ impl Engine {
         let units = spec.learned.told(rate.units());
         let window = rate.window();
         let (whole, until) = match &mut self.limits[limit as usize].meter {
-            Meter::Bucket(_) => (spec.learned.bucket.map_or(spec.written.whole().min(units), |size| size.min(units)), Nanos::NEVER),
+            Meter::Bucket(_) => (
+                spec.learned.bucket.map_or(spec.written.whole().min(units), |size| size.min(units)),
+                Nanos::NEVER,
+            ),
             Meter::Fixed(fixed) => {
                 if let Some(reset) = told.reset {
                     fixed.ends_by(now.after(reset), now);
@@ -263,17 +293,17 @@ impl Engine {
             }
             _ => (units, told.reset.map_or(Nanos::NEVER, |reset| lasts(at, reset, window))),
         };
-        if until <= now {
+        if until <= now || whole < LEAST {
             return;
         }
         let Some(mirror) = self.school.mirrors.get_mut(&limit) else { return };
         mirror.heard_now(until, now);
-        let more = mirror.correction(mark, whole, remaining);
-        if std::env::var("TG_DBG").is_ok() {
-            let m: &mut Meter = &mut self.limits[limit as usize].meter;
-            eprintln!("t={:.2} at={:.2} rem={} markused={} more={} usednow={} cap={} room={} foreign={:.2} lag={:.2} counted={}", now.0 as f64/1e9, at.0 as f64/1e9, remaining, mark.used, more, m.used(now), m.capacity(), m.room(0,now), self.school.mirrors[&limit].others(), self.school.mirrors[&limit].lag(), counted);
+        if remaining.saturating_add(cost) >= whole {
+            mirror.was_whole();
         }
-        let Some(mirror) = self.school.mirrors.get_mut(&limit) else { return };
+        let more = mirror.correction(mark, whole, remaining);
+        // What comes as a call goes on is not counted yet: nothing of that may be given back.
+        let uncounted = if comes_late(&spec.written) { i128::from(mark.in_flight) } else { 0 };
         if more > 0 && until != Nanos::NEVER && is_sudden(more, units, until.since(at), window) {
             return;
         }
@@ -281,8 +311,9 @@ impl Engine {
             let more = u64::try_from(more).unwrap_or(u64::MAX);
             mirror.charge(more, until, now);
             self.charge_others(limit, more, now);
-        } else if more < 0 {
-            self.refund_others(limit, u64::try_from(-more).unwrap_or(u64::MAX), now);
+        } else if more + uncounted < 0 {
+            let less = u64::try_from(-(more + uncounted)).unwrap_or(u64::MAX);
+            self.refund_others(limit, less, now);
         }
         self.leave_room_for_others(limit, window, now);
     }
@@ -336,7 +367,8 @@ impl Engine {
             Some(size) if mirror.evidence.supports(size, word) => return false,
             Some(_) => None,
         };
-        let sent = mirror.sent_after(mark);
+        let uncounted = if comes_late(&spec.written) { mark.in_flight } else { 0 };
+        let sent = mirror.sent_after(mark).saturating_add(uncounted);
         mirror.begin_anew();
         mirror.evidence = Default::default();
         self.specs[index as usize].learned.bucket = size;
@@ -398,12 +430,19 @@ impl Engine {
             let limit = self.limit_name(limit);
             self.tell(Lesson::Bucket { limit, size: None });
         }
-        let felt = self.school.ceilings.entry(index).or_insert_with(|| {
-            Felt { tally: Tally::new(rate.window(), units, now), ceiling: Ceiling::default() }
+        let felt = self.school.ceilings.entry(index).or_insert_with(|| Felt {
+            tally: Tally::new(rate.window(), units, now),
+            ceiling: Ceiling::default(),
         });
         let through = felt.tally.sum(now) as f64 / units as f64;
         if felt.ceiling.refused(call.at, through, rate.window(), now) {
             self.feel(index, limit, now);
+        } else if self.specs[index as usize].learned.jitter.is_zero() {
+            // It may be that it overtook another: nobody knows yet by how much they do.
+            self.specs[index as usize].learned.jitter = spread::MOST;
+            self.relearn(index, now);
+            let limit = self.limit_name(limit);
+            self.tell(Lesson::Jitter { limit, apart: spread::MOST });
         }
         self.see_what_is_due();
     }
@@ -439,7 +478,8 @@ impl Engine {
         let candidates = self.skeletons[call.skeleton as usize].uses.iter().filter_map(|&(limit, slot)| {
             let spec = &self.specs[self.limits[limit as usize].spec as usize];
             let Counts::Rate { dimension, rate, .. } = &spec.written.counts else { return None };
-            let counts = call.units[slot as usize] > 0 && super::change::mirrors(&spec.level) && !spec.per_key;
+            let counts =
+                call.units[slot as usize] > 0 && super::change::mirrors(&spec.level) && !spec.per_key;
             let rank = (*dimension != Dimension::Requests, super::scope::depth(&spec.level), rate.window());
             counts.then_some((rank, limit))
         });
@@ -464,6 +504,38 @@ impl Engine {
             self.relearn(index, now);
             let limit = self.limit_name(limit);
             self.tell(Lesson::Jitter { limit, apart });
+        }
+    }
+
+    /// A call gives back a part of what it reserved: a pacer must be able to hold that.
+    pub(super) fn keep_what_comes_back(&mut self, limit: u32, reserved: u64) {
+        let index = self.limits[limit as usize].spec;
+        let spec = &mut self.specs[index as usize];
+        let Counts::Rate { algorithm: Algorithm::SlidingWindow, burst: Some(burst), rate, .. } =
+            spec.definition.counts
+        else {
+            return;
+        };
+        let most = rate.units() / MOST_AT_ONCE;
+        let wanted = reserved.saturating_mul(2).min(most);
+        if wanted > burst && super::change::mirrors(&spec.level) {
+            // Half as much again, so that calls that grow do not have everything planned anew each time.
+            spec.learned.burst = (wanted + wanted / 2).min(most);
+            self.school.unplanned.insert(index);
+        }
+    }
+
+    /// Puts into force what was learned while a call ended.
+    #[inline]
+    pub(super) fn plan_what_was_learned(&mut self, now: Nanos) {
+        while let Some(spec) = self.school.unplanned.pop_first() {
+            self.relearn(spec, now);
+            let limit = self.specs[spec as usize].shared;
+            if limit != NIL {
+                let burst = self.specs[spec as usize].learned.burst;
+                let limit = self.limit_name(limit);
+                self.tell(Lesson::Burst { limit, burst });
+            }
         }
     }
 
@@ -529,6 +601,12 @@ fn is_burst(told: &Told, units: u64, rate: Rate) -> bool {
     let flows = reset.as_secs_f64() * rate.units() as f64 / rate.window().as_secs_f64();
     let size = remaining as f64 + flows;
     too_soon && (size - units as f64).abs() <= (units as f64 / 10.0).max(2.0)
+}
+
+/// Whether the upstream knows only in the end how much of it a call takes.
+fn comes_late(definition: &Definition) -> bool {
+    let at_once = [Dimension::Requests, Dimension::InputTokens, Dimension::Bytes];
+    definition.dimension().is_some_and(|dimension| !at_once.contains(&dimension))
 }
 
 /// Whether units flow at a pace, so that it matters whether calls overtake each other.

@@ -43,6 +43,13 @@ pub enum Lesson {
         /// Units a second.
         rate: f64,
     },
+    /// Calls reserve much more than they cost: so much goes at once, that nothing is lost of what they give back.
+    Burst {
+        /// Which limit.
+        limit: Arc<str>,
+        /// How much.
+        burst: u64,
+    },
     /// By how much calls may overtake each other, which is what pacing leaves alone.
     Jitter {
         /// Which limit.

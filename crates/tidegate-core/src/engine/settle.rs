@@ -49,10 +49,7 @@ impl Engine {
                 self.went_through(&call, now);
                 self.took(&call, now);
             }
-            Fate::Failed { wait: None }
-            | Fate::Unknown
-            | Fate::Unreached
-            | Fate::OutOfQuota => {}
+            Fate::Failed { wait: None } | Fate::Unknown | Fate::Unreached | Fate::OutOfQuota => {}
         }
         self.report(&grant, &call, &ended.fate, now);
         if !counted {
@@ -60,6 +57,7 @@ impl Engine {
         } else {
             self.finish(grant, ended.cost.as_ref(), now);
         }
+        self.plan_what_was_learned(now);
         if self.waiting > 0 {
             self.advance(now);
             self.pump(now);
@@ -86,6 +84,7 @@ impl Engine {
                 meter.charge(cost - reserved, now);
             } else if cost < reserved && !keep {
                 meter.refund(reserved - cost, grant.at, now);
+                engine.keep_what_comes_back(limit, reserved);
             } else {
                 return false;
             }

@@ -17,8 +17,8 @@ const FIRST: f64 = 0.95;
 /// The most that one cut takes.
 const DEEPEST: f64 = 0.5;
 /// The first step up, and by how much each further one is larger.
-const STEP: f64 = 0.03;
-const LARGER: f64 = 3.0;
+const STEP: f64 = 0.05;
+const LARGER: f64 = 4.0;
 /// Lower than this share of N it never goes.
 const LEAST: f64 = 1.0 / 64.0;
 
@@ -103,7 +103,7 @@ impl Ceiling {
         self.proven = self.share;
         self.share = (self.share * (1.0 + self.step)).min(1.0);
         self.step *= LARGER;
-        self.next = if self.share >= 1.0 { Nanos::NEVER } else { now.after(half) };
+        self.next = if self.share >= 1.0 { Nanos::NEVER } else { now.after(window) };
         true
     }
 }

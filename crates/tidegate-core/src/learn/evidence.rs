@@ -65,6 +65,11 @@ impl Evidence {
         self.by_reset(word).or_else(|| self.by_sum(word))
     }
 
+    /// What was seen was of another N.
+    pub fn start_over(&mut self) {
+        *self = Evidence { given_up: self.given_up, ..Evidence::default() };
+    }
+
     /// What looked like a bucket did not let through what one would.
     pub fn give_up(&mut self) {
         *self = Evidence { given_up: true, ..Evidence::default() };
@@ -84,8 +89,10 @@ impl Evidence {
     fn by_reset(&mut self, word: Word) -> Option<u64> {
         let size = size_of(word)?;
         let possible = size <= word.units as f64 + tolerance(word);
-        // A small one cannot be a window of N, empty or not.
-        let is_empty = (word.remaining as f64) < size / 4.0 && size > word.units as f64 / 2.0;
+        // One that is small cannot be a window of which as little has gone.
+        let small =
+            size < word.units as f64 / 2.0 && word.used + word.remaining < word.units - word.units / 4;
+        let is_empty = (word.remaining as f64) < size / 4.0 && !small;
         if !possible || is_empty {
             self.run = None;
             return None;
@@ -102,7 +109,8 @@ impl Evidence {
 
     fn by_sum(&mut self, word: Word) -> Option<u64> {
         let sum = word.used as f64 + word.remaining as f64;
-        if sum < word.units as f64 * BEYOND {
+        // What went before N was lowered says nothing.
+        if sum < word.units as f64 * BEYOND || word.used > word.units {
             self.beyond = None;
             return None;
         }
@@ -129,12 +137,17 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     /// Replies to a call every 100 ms at 600/min, as an upstream with this `remaining` and `reset` tells them.
-    fn play(calls: u64, mut tell: impl FnMut(f64) -> (u64, Option<f64>)) -> Option<(f64, u64)> {
+    fn play(calls: u64, tell: impl FnMut(f64) -> (u64, Option<f64>)) -> Option<(f64, u64)> {
+        play_at(600, calls, tell)
+    }
+
+    /// The same where at most so many went in a window.
+    fn play_at(most: u64, calls: u64, mut tell: impl FnMut(f64) -> (u64, Option<f64>)) -> Option<(f64, u64)> {
         let mut evidence = Evidence::default();
         (0..calls).find_map(|call| {
             let t = call as f64 / 10.0;
             let (remaining, reset) = tell(t);
-            let used = (call + 1).min(600);
+            let used = (call + 1).min(most);
             let word = Word {
                 at: Nanos::ZERO.after(Duration::from_secs_f64(t)),
                 remaining,
@@ -168,7 +181,7 @@ mod tests {
     #[test]
     fn a_sliding_window_is_no_bucket_full_or_not() {
         assert_eq!(play(6_000, |t| ((600.0 - t * 10.0).max(0.0) as u64, Some(60.0))), None);
-        assert_eq!(play(6_000, |_| (540, Some(60.0))), None, "little used");
+        assert_eq!(play_at(60, 6_000, |_| (540, Some(60.0))), None, "little used");
     }
 
     #[test]

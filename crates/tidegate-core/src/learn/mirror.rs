@@ -35,6 +35,8 @@ pub(crate) struct Mark {
     pub spent: u64,
     /// What counted as used, this call included.
     pub used: u64,
+    /// What was reserved by calls in flight, this one included.
+    pub in_flight: u64,
     /// By how much what others took had been corrected in all.
     corrected: i64,
 }
@@ -52,6 +54,7 @@ struct Foreign {
 pub(crate) struct Mirror {
     order: u64,
     spent: u64,
+    in_flight: u64,
     /// The latest call that was heard of.
     heard: u64,
     /// What was charged for others because a reply told of it, less what was given back; and because they had a rate.
@@ -82,7 +85,14 @@ impl Mirror {
     pub fn mark(&mut self, units: u64, used: u64) -> Mark {
         self.order += 1;
         self.spent = self.spent.wrapping_add(units);
-        Mark { order: self.order, spent: self.spent, used, corrected: self.corrected }
+        self.in_flight = self.in_flight.saturating_add(units);
+        let Mirror { order, spent, in_flight, corrected, .. } = *self;
+        Mark { order, spent, used, in_flight, corrected }
+    }
+
+    /// A call that was marked is over.
+    pub fn ends(&mut self, units: u64) {
+        self.in_flight = self.in_flight.saturating_sub(units);
     }
 
     /// Whether a reply about this call is news, and if so that it was heard.
@@ -178,6 +188,12 @@ impl Mirror {
         if self.charged_to < now && self.rate == 0.0 {
             self.charged_to = now;
         }
+    }
+
+    /// Nothing was missing before a call: nobody takes more than flows in, and what they take cannot be seen.
+    pub fn was_whole(&mut self) {
+        self.smooth *= 0.8;
+        self.rate *= 0.8;
     }
 
     /// What others have taken since this was last asked, by their rate.

@@ -2,20 +2,24 @@
 //!
 //! Each part is a small state machine of its own, told what happened and asked what follows:
 //!
-//! * [`mirror`]: what replies say is left, beside what we know we took. The difference is what others took.
-//! * [`evidence`]: whether an upstream that says when it is full again counts as a bucket does.
-//! * [`ceiling`]: a limit that nobody states, learned from being turned away.
-//! * [`spread`]: how much calls overtake each other on their way, at most.
+//! * `mirror`: what replies say is left, beside what we know we took. The difference is what others took.
+//! * `evidence`: whether an upstream that says when it is full again counts as a bucket does.
+//! * `ceiling`: a limit that nobody states, learned from being turned away.
+//! * `spread`: how much calls overtake each other on their way, at most.
+//! * [`Outputs`]: how much output calls have.
 //!
-//! [`Learned`] is what all of it comes to for one limit: how the definition that is in force differs from the one
+//! `Learned` is what all of it comes to for one limit: how the definition that is in force differs from the one
 //! that was written.
 
 pub(crate) mod ceiling;
 pub(crate) mod evidence;
 pub(crate) mod mirror;
+mod outputs;
 pub(crate) mod spread;
 
 use std::time::Duration;
+
+pub use outputs::{Advice, Experience, Outputs};
 
 /// The most of N that is left alone for others: the guard must not become the limit.
 const MOST_GUARDED: u64 = 50;
@@ -28,6 +32,9 @@ pub(crate) struct Learned {
     pub lifts: bool,
     /// The upstream counts as a bucket of this size does.
     pub bucket: Option<u64>,
+    /// What calls reserve before they are known to cost less, twice: a pacer that holds that much loses nothing of what
+    /// they give back.
+    pub burst: u64,
     /// The share of N that goes through, by having been turned away; at most 1.
     pub share: f64,
     /// Units left alone for what others take before we hear of it.
@@ -38,7 +45,15 @@ pub(crate) struct Learned {
 
 impl Default for Learned {
     fn default() -> Learned {
-        Learned { units: None, lifts: false, bucket: None, share: 1.0, guard: 0, jitter: Duration::ZERO }
+        Learned {
+            units: None,
+            lifts: false,
+            bucket: None,
+            burst: 0,
+            share: 1.0,
+            guard: 0,
+            jitter: Duration::ZERO,
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 /// Networks seldom do worse.
-const MOST: Duration = Duration::from_millis(60);
+pub(crate) const MOST: Duration = Duration::from_millis(60);
 /// How many reply times make a picture.
 const SAMPLE: usize = 32;
 

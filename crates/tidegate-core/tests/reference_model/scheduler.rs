@@ -614,9 +614,10 @@ fn new_limit(plan: &LimitPlan) -> RefLimit {
                     (Meter::Fixed(FixedWindow::new(rate.rate, anchor, Nanos::ZERO)), units)
                 }
                 Algorithm::SlidingWindow => match burst {
-                    Some(burst) => {
-                        (Meter::Sliding(SlidingWindow::paced(rate.rate, rate.rate, burst, Nanos::ZERO)), units)
-                    }
+                    Some(burst) => (
+                        Meter::Sliding(SlidingWindow::paced(rate.rate, rate.rate, burst, Nanos::ZERO)),
+                        units,
+                    ),
                     None => (Meter::Sliding(SlidingWindow::new(rate.rate)), units),
                 },
             }

@@ -135,12 +135,12 @@ impl Book {
         }
     }
 
-    /// Others took units, some of them long ago: a pacer is held up by no more than what may go at once.
+    /// Others took units, which the engine need not pace itself for.
     pub fn charge_others(&mut self, units: u64, now: Nanos) -> Mark {
         let before = self.missing;
         let mark = self.charge(units, now);
-        if let Terms::SlidingWindow { rate, burst: Some(burst) } = self.terms {
-            self.missing = before + i128::from(units.min(burst)) * window(rate);
+        if let Terms::SlidingWindow { burst: Some(_), .. } = self.terms {
+            self.missing = before;
         }
         mark
     }

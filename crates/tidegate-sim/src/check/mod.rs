@@ -333,7 +333,15 @@ impl Judge {
         for limit in self.desks.len() as u32..routes.limit_count() {
             let book = Book::new(routes.terms(limit), now);
             let (aging, shares) = (Aging::default(), Shares::default());
-            self.desks.push(Desk { book, aging, shares, alone: None, shared: false, first: None, others: BTreeMap::new() });
+            self.desks.push(Desk {
+                book,
+                aging,
+                shares,
+                alone: None,
+                shared: false,
+                first: None,
+                others: BTreeMap::new(),
+            });
         }
         while self.kinds < routes.kind_count() {
             let kind = routes.kind(self.kinds);

@@ -29,11 +29,11 @@ mod reserves;
 mod sliding_log;
 mod token_bucket;
 
-pub use headers::Headers;
 pub use answer::{Answer, Held, RefusedBy, Tally, UpstreamCounts};
 pub use concurrency::Concurrency;
 pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;
+pub use headers::Headers;
 pub use meter::{Meter, meter};
 pub use reserves::Reserves;
 pub use sliding_log::SlidingLog;

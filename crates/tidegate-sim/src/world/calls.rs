@@ -70,10 +70,7 @@ pub(crate) enum Reply {
     /// It went well, and what was written on it.
     Done(Option<Held>, Headers),
     /// Turned away or failed, and what was written on it.
-    Bad {
-        status: u16,
-        headers: Headers,
-    },
+    Bad { status: u16, headers: Headers },
     /// The connection broke.
     Broken(Option<Held>),
     /// It never comes.

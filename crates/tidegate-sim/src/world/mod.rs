@@ -32,6 +32,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::time::Duration;
 
 use tidegate_core::engine::ChangeError;
+use tidegate_core::learn::Outputs;
 use tidegate_core::{Engine, Nanos, Reason, Ticket, Verdict};
 
 use self::calls::CallState;
@@ -150,6 +151,8 @@ pub(crate) struct World<'s> {
     timers: Dice,
     lenders: Dice,
     costs: Vec<u64>,
+    /// How much output calls have had.
+    outputs: Outputs,
 }
 
 impl<'s> World<'s> {
@@ -194,6 +197,7 @@ impl<'s> World<'s> {
             timers: Dice::part(seed, "timers", 0),
             lenders: Dice::part(seed, "lenders", 0),
             costs: Vec::new(),
+            outputs: Outputs::default(),
         };
         world.start_engine()?;
         Ok(world)

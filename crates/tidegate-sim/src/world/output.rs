@@ -26,10 +26,19 @@ impl World<'_> {
             .units(Dimension::Tokens, charge.tokens)
     }
 
-    /// The output that a call is expected to have, from experience. The engine gathers none, so the most counts that
-    /// the call asks for; an engine that does is asked here.
-    fn expected_output(&self, _call: &Call) -> Option<u64> {
-        None
+    /// The output that a call is expected to have, from experience.
+    fn expected_output(&self, call: &Call) -> Option<u64> {
+        self.outputs.expected(call)
+    }
+
+    /// A call went well: that much output it had.
+    pub(super) fn had_output(&mut self, place: u32) {
+        let state = &self.calls[place as usize];
+        let workload = &self.scenario.workloads[state.source];
+        if workload.unknown_output {
+            let output = state.real.units(&Dimension::OutputTokens);
+            self.outputs.hear(&state.call, output, workload.max_tokens);
+        }
     }
 
     /// What an upstream counts of a call when it arrives.

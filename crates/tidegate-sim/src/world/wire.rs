@@ -126,6 +126,7 @@ impl World<'_> {
         let (ended, failure) = match reply {
             Reply::Done(held, headers) => {
                 self.end_upstream(place, held);
+                self.had_output(place);
                 let told = match headers.is_empty() {
                     true => Vec::new(),
                     false => Ended::by_reply(200, &self.read(place, 200, &headers)).told,
