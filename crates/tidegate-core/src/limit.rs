@@ -279,6 +279,14 @@ impl Spec {
     }
 }
 
+impl Spec {
+    /// The largest cost that is allowed, whatever was learned apart from what the upstream states.
+    pub fn most(&self) -> u64 {
+        let whole = self.written.whole();
+        self.learned.units.map_or(whole, |told| self.learned.told(whole).min(told.max(1)))
+    }
+}
+
 /// One limit at work.
 // In this order: what most calls look at comes first and fits into two cache lines. With a million loops that is
 // what a decision waits for.

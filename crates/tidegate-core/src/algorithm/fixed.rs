@@ -102,16 +102,10 @@ impl FixedWindow {
         UNBOUNDED
     }
 
-    /// When the window that is open was opened.
-    #[must_use]
-    pub fn opened(&self) -> Nanos {
-        self.opened
-    }
-
     /// The upstream's window ends at this time or a little before: replies take their time, and say so in whole
     /// seconds. So the earliest of what they say counts, until one lies so much later that it is about another window.
-    /// A calendar knows its own ends.
-    pub fn ends_by(&mut self, end: Nanos, now: Nanos) {
+    /// A calendar knows its own ends. Says whether it ends at another time now.
+    pub fn ends_by(&mut self, end: Nanos, now: Nanos) -> bool {
         self.advance(now);
         let later = self.window / 16;
         let moves = end < self.closes || end.0 > self.closes.0.saturating_add(later);
@@ -122,7 +116,9 @@ impl FixedWindow {
         {
             *anchor = end;
             self.closes = end;
+            return true;
         }
+        false
     }
 
     /// Spends `cost`.

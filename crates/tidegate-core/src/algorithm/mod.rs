@@ -191,16 +191,19 @@ impl Meter {
     }
 
     /// Others took `units` of what we share with them.
-    pub fn charge_others(&mut self, units: u64, now: Nanos) {
+    /// Says how many of them count.
+    pub fn charge_others(&mut self, units: u64, now: Nanos) -> u64 {
         match self {
             Meter::Sliding(m) => m.charge_others(units, now),
             // What a window does not have is not owed to the next one.
             Meter::Fixed(m) => {
-                let left = m.room(0, now);
-                m.take(units.min(left), now);
+                let units = units.min(m.room(0, now));
+                m.take(units, now);
+                return units;
             }
             other => other.charge(units, now),
         }
+        units
     }
 
     /// Units spent that still count.

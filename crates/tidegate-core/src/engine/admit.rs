@@ -273,7 +273,8 @@ impl Engine {
             };
             let cost = units[slot as usize];
             if cost > capacity {
-                if !estimated {
+                // What was only learned makes nothing impossible that is allowed: the rest is debt.
+                if !estimated && cost > self.specs[held.spec as usize].most().max(capacity) {
                     return Some((limit, cost, capacity));
                 }
                 units[slot as usize] = capacity;

@@ -273,8 +273,11 @@ impl Engine {
             return false;
         }
         let definition = held.definition.clone();
-        for limit in self.limits.iter_mut().filter(|limit| limit.spec == spec) {
-            definition.change(&mut limit.meter, now, self.unix_offset, &old);
+        for limit in 0..self.limits.len() as u32 {
+            if self.limits[limit as usize].spec == spec {
+                definition.change(&mut self.limits[limit as usize].meter, now, self.unix_offset, &old);
+                self.touched(limit);
+            }
         }
         true
     }

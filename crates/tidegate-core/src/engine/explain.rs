@@ -29,6 +29,9 @@ pub struct Passage {
     pub cost: u64,
     /// What a call of each priority, from low to critical, must leave alone there.
     pub withheld: [u64; 4],
+    /// The largest cost that is allowed: more than can go at once, if only experience says that it cannot. Such a call
+    /// reserves what can, and owes the rest.
+    pub most: u64,
 }
 
 /// What a limit says.
@@ -230,7 +233,7 @@ impl Engine {
                 Algorithm::FixedWindow => Terms::FixedWindow { rate },
             },
         };
-        let withheld = spec.withheld;
-        Some(Passage { limit, terms, dimension: spec.definition.dimension(), cost, withheld })
+        let (withheld, most) = (spec.withheld, spec.most());
+        Some(Passage { limit, terms, dimension: spec.definition.dimension(), cost, withheld, most })
     }
 }

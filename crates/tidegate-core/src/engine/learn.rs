@@ -49,6 +49,8 @@ pub(crate) struct School {
     spreads: BTreeMap<u32, Spread>,
     /// Definitions that are to be brought to what was learned.
     unplanned: BTreeSet<u32>,
+    /// Whether definitions have changed since all was planned.
+    replan: bool,
     /// When something learned is to be looked at again.
     pub due: Nanos,
     pub lessons: VecDeque<Lesson>,
@@ -77,6 +79,7 @@ impl Default for School {
             ceilings: BTreeMap::new(),
             spreads: BTreeMap::new(),
             unplanned: BTreeSet::new(),
+            replan: false,
             due: Nanos::NEVER,
             lessons: VecDeque::new(),
             keeps_books: false,
@@ -150,7 +153,7 @@ impl Engine {
 
     /// The reply to a call tells of limits; `counted` says that the upstream counted the call. Says whether one of
     /// them had no room for it.
-    pub(super) fn hear(
+    pub(super) fn hear_told(
         &mut self,
         index: u32,
         call: &InFlightCall,
@@ -158,6 +161,9 @@ impl Engine {
         counted: bool,
         now: Nanos,
     ) -> bool {
+        if self.school.due <= now {
+            self.review(now);
+        }
         let service = self.skeletons[call.skeleton as usize].service;
         let headers = self.services[service as usize].headers;
         let marks = match told.is_empty() {
@@ -236,26 +242,26 @@ impl Engine {
         (learned.units, learned.lifts) = (Some(units), lifts);
         let in_force = learned.told(rate.units());
         if in_force != before {
-            self.relearn(index, now);
             if let Some(mirror) = self.school.mirrors.get_mut(&limit) {
                 mirror.evidence.start_over();
             }
             if in_force < before && matches!(self.limits[limit as usize].meter, Meter::Bucket(_)) {
                 // What flowed in too fast since then, at most.
                 let since = now.since(at).as_secs_f64() / rate.window().as_secs_f64();
-                let too_much = ((before - in_force) as f64 * since).ceil() as u64;
+                let too_much = ((before - in_force) as f64 * since.min(1.0)).ceil() as u64;
                 self.charge_others(limit, too_much, now);
             }
+            self.relearn(index, now);
             let limit = self.limit_name(limit);
             self.tell(Lesson::Units { limit, told: units, in_force });
         }
         true
     }
 
-    /// Brings a limit to what was learned, and plans anew.
+    /// Brings a limit to what was learned. Who waits is planned anew when all that was told is known.
     fn relearn(&mut self, spec: u32, now: Nanos) {
         if self.put_in_force(spec, now) {
-            self.replan_all(now);
+            self.school.replan = true;
         }
     }
 
@@ -277,27 +283,26 @@ impl Engine {
         let Some(rate) = spec.written.rate_of() else { return };
         let units = spec.learned.told(rate.units());
         let window = rate.window();
-        let (whole, until) = match &mut self.limits[limit as usize].meter {
-            Meter::Bucket(_) => (
-                spec.learned.bucket.map_or(spec.written.whole().min(units), |size| size.min(units)),
-                Nanos::NEVER,
-            ),
-            Meter::Fixed(fixed) => {
-                if let Some(reset) = told.reset {
-                    fixed.ends_by(now.after(reset), now);
-                }
-                if at < fixed.opened() {
-                    return;
-                }
-                (units, Nanos::NEVER)
+        if let (Meter::Fixed(fixed), Some(reset)) = (&mut self.limits[limit as usize].meter, told.reset)
+            && fixed.ends_by(now.after(reset), now)
+        {
+            self.touched(limit);
+        }
+        let spec = &self.specs[self.limits[limit as usize].spec as usize];
+        let (whole, until) = match &self.limits[limit as usize].meter {
+            Meter::Bucket(_) => {
+                (spec.learned.bucket.unwrap_or(spec.written.whole()).min(units), Nanos::NEVER)
             }
+            // It was counted in a window that is over.
+            Meter::Fixed(fixed) if at < fixed.bounds().0 => return,
+            Meter::Fixed(_) => (units, Nanos::NEVER),
             _ => (units, told.reset.map_or(Nanos::NEVER, |reset| lasts(at, reset, window))),
         };
         if until <= now || whole < LEAST {
             return;
         }
         let Some(mirror) = self.school.mirrors.get_mut(&limit) else { return };
-        mirror.heard_now(until, now);
+        mirror.heard_now(at, until, window, now);
         if remaining.saturating_add(cost) >= whole {
             mirror.was_whole();
         }
@@ -309,8 +314,10 @@ impl Engine {
         }
         if more > 0 {
             let more = u64::try_from(more).unwrap_or(u64::MAX);
-            mirror.charge(more, until, now);
-            self.charge_others(limit, more, now);
+            let charged = self.charge_others(limit, more, now);
+            if let Some(mirror) = self.school.mirrors.get_mut(&limit) {
+                mirror.charge(charged, until, now);
+            }
         } else if more + uncounted < 0 {
             let less = u64::try_from(-(more + uncounted)).unwrap_or(u64::MAX);
             self.refund_others(limit, less, now);
@@ -318,14 +325,17 @@ impl Engine {
         self.leave_room_for_others(limit, window, now);
     }
 
-    fn charge_others(&mut self, limit: u32, units: u64, now: Nanos) {
-        let meter = &mut self.limits[limit as usize].meter;
-        meter.charge_others(units, now);
-        self.touched(limit);
-        if self.school.keeps_books {
-            let limit = self.limit_name(limit);
-            self.tell(Lesson::Charged { limit, units });
+    /// Charges what others took to a limit; says how much of it counts there.
+    fn charge_others(&mut self, limit: u32, units: u64, now: Nanos) -> u64 {
+        let units = self.limits[limit as usize].meter.charge_others(units, now);
+        if units > 0 {
+            self.touched(limit);
+            if self.school.keeps_books {
+                let limit = self.limit_name(limit);
+                self.tell(Lesson::Charged { limit, units });
+            }
         }
+        units
     }
 
     fn refund_others(&mut self, limit: u32, units: u64, now: Nanos) {
@@ -385,7 +395,7 @@ impl Engine {
                 meter.charge(missing - used, now);
             }
         }
-        self.replan_all(now);
+        self.school.replan = true;
         let limit = self.limit_name(limit);
         self.tell(Lesson::Bucket { limit, size });
         true
@@ -427,6 +437,7 @@ impl Engine {
                 mirror.begin_anew();
                 mirror.evidence.give_up();
             }
+            self.relearn(index, now);
             let limit = self.limit_name(limit);
             self.tell(Lesson::Bucket { limit, size: None });
         }
@@ -525,7 +536,7 @@ impl Engine {
         }
     }
 
-    /// Puts into force what was learned while a call ended.
+    /// Puts into force what was learned while a call ended; nobody goes yet.
     #[inline]
     pub(super) fn plan_what_was_learned(&mut self, now: Nanos) {
         while let Some(spec) = self.school.unplanned.pop_first() {
@@ -536,6 +547,9 @@ impl Engine {
                 let limit = self.limit_name(limit);
                 self.tell(Lesson::Burst { limit, burst });
             }
+        }
+        if std::mem::take(&mut self.school.replan) {
+            self.fit_all(now);
         }
     }
 
@@ -552,7 +566,10 @@ impl Engine {
             }
             let unheard = self.school.mirrors.get_mut(&limit).and_then(|mirror| mirror.unheard(now));
             if let Some(units) = unheard {
-                self.charge_others(limit, units, now);
+                let charged = self.charge_others(limit, units, now);
+                if let Some(mirror) = self.school.mirrors.get_mut(&limit) {
+                    mirror.expect(charged, now);
+                }
             }
         }
         let felt: Vec<u32> = self.school.ceilings.keys().copied().collect();
@@ -567,6 +584,7 @@ impl Engine {
             }
         }
         self.see_what_is_due();
+        self.plan_what_was_learned(now);
     }
 
     fn see_what_is_due(&mut self) {

@@ -155,6 +155,12 @@ impl Engine {
 
     /// After a limit changed in place: refuses what can no longer fit, and looks at everything again.
     pub(super) fn replan_all(&mut self, now: Nanos) {
+        self.fit_all(now);
+        self.pump(now);
+    }
+
+    /// The same without letting anybody go yet.
+    pub(super) fn fit_all(&mut self, now: Nanos) {
         let mut impossible = Vec::new();
         for lane in self.lane_index.values().copied().collect::<BTreeSet<_>>() {
             let (route, class) = (self.lanes[lane as usize].route.clone(), self.lanes[lane as usize].class);
@@ -190,6 +196,5 @@ impl Engine {
         for limit in 0..self.limits.len() as u32 {
             self.mark(limit);
         }
-        self.pump(now);
     }
 }

@@ -27,14 +27,8 @@ impl Engine {
     pub fn end_call(&mut self, grant: Grant, ended: &Ended, now: Nanos) {
         let now = self.clock(now);
         let call = self.in_flight[grant.index as usize].clone();
-        let service = self.skeletons[call.skeleton as usize].service;
-        let failures_count = self.services[service as usize].failures_count;
-        let counted = match ended.fate {
-            Fate::TurnedAway { .. } | Fate::OutOfQuota => failures_count,
-            Fate::Unreached => false,
-            Fate::Answered | Fate::Failed { .. } | Fate::Unknown => true,
-        };
-        let explained = self.hear(grant.index, &call, &ended.told, counted, now);
+        let counted = self.is_counted(&call, &ended.fate);
+        let explained = self.hear_told(grant.index, &call, &ended.told, counted, now);
         // Before anything comes back: it must not go to somebody who has to stay away now.
         match &ended.fate {
             Fate::TurnedAway { wait, by, in_flight } => {
@@ -51,6 +45,7 @@ impl Engine {
             }
             Fate::Failed { wait: None } | Fate::Unknown | Fate::Unreached | Fate::OutOfQuota => {}
         }
+        self.plan_what_was_learned(now);
         self.report(&grant, &call, &ended.fate, now);
         if !counted {
             self.cancel(grant, now);
@@ -61,6 +56,29 @@ impl Engine {
         if self.waiting > 0 {
             self.advance(now);
             self.pump(now);
+        }
+    }
+
+    /// The head of a reply tells of limits though the call goes on. What it tells is heard once.
+    pub fn hear(&mut self, grant: &Grant, ended: &Ended, now: Nanos) {
+        let now = self.clock(now);
+        let call = self.in_flight[grant.index as usize].clone();
+        let counted = self.is_counted(&call, &ended.fate);
+        self.hear_told(grant.index, &call, &ended.told, counted, now);
+        self.plan_what_was_learned(now);
+        if self.waiting > 0 {
+            self.advance(now);
+            self.pump(now);
+        }
+    }
+
+    /// Whether the upstream counts a call that ended so.
+    fn is_counted(&self, call: &InFlightCall, fate: &Fate) -> bool {
+        let service = self.skeletons[call.skeleton as usize].service;
+        match fate {
+            Fate::TurnedAway { .. } | Fate::OutOfQuota => self.services[service as usize].failures_count,
+            Fate::Unreached => false,
+            Fate::Answered | Fate::Failed { .. } | Fate::Unknown => true,
         }
     }
 

@@ -182,12 +182,15 @@ impl Mirror {
     }
 
     /// A reply told how much is left, which holds until `lasts`: what others take from now on is known for a while.
-    pub fn heard_now(&mut self, lasts: Nanos, now: Nanos) {
-        self.lasts = lasts;
-        self.known_to = now.after(KNOWN);
-        if self.charged_to < now && self.rate == 0.0 {
+    pub fn heard_now(&mut self, at: Nanos, lasts: Nanos, window: Duration, now: Nanos) {
+        // If nothing was known meanwhile, it begins with what is told.
+        if self.rate == 0.0 || self.charged_to >= self.known_to.min(self.lasts) || self.charged_to < at {
+            self.owed = self.rate * now.since(at).as_secs_f64();
             self.charged_to = now;
         }
+        self.lasts = lasts;
+        let lag = Duration::from_secs_f64(self.lag.clamp(0.0, 60.0));
+        self.known_to = now.after(KNOWN.min(window / 4 + lag * 2));
     }
 
     /// Nothing was missing before a call: nobody takes more than flows in, and what they take cannot be seen.
@@ -198,17 +201,22 @@ impl Mirror {
 
     /// What others have taken since this was last asked, by their rate.
     pub fn unheard(&mut self, now: Nanos) -> Option<u64> {
-        let to = now.min(self.known_to).min(self.lasts);
-        self.owed += self.rate * to.since(self.charged_to).as_secs_f64();
+        let since = now.since(self.charged_to).as_secs_f64();
         self.charged_to = self.charged_to.max(now);
-        let units = self.owed.floor();
-        self.owed -= units;
-        if units <= 0.0 || self.lasts <= now {
+        if now > self.known_to || now >= self.lasts {
+            self.owed = 0.0;
             return None;
         }
+        self.owed += self.rate * since;
+        let units = self.owed.floor();
+        self.owed -= units;
+        (units > 0.0).then_some(units as u64)
+    }
+
+    /// So much of that is charged to the meter.
+    pub fn expect(&mut self, units: u64, now: Nanos) {
         self.expected += units as i64;
-        self.foreign.push_back(Foreign { at: now, until: self.lasts, units: units as u64 });
-        Some(units as u64)
+        self.foreign.push_back(Foreign { at: now, until: self.lasts, units });
     }
 
     /// When that is to be asked next.

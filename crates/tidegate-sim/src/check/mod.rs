@@ -236,13 +236,26 @@ impl Judge {
     }
 
     /// Others took units of a limit, the engine says. It only holds more back for that.
-    pub fn charged(&mut self, limit: u32, units: u64, now: Nanos) {
-        let Some(desk) = self.desks.get_mut(limit as usize) else { return };
+    pub fn charged(
+        &mut self,
+        limit: u32,
+        units: u64,
+        engine: &mut Engine,
+        routes: &Routes,
+        now: Nanos,
+    ) -> Result<(), Broken> {
+        // It counts in the window that is open now.
+        let passes = |kind: &u32| routes.kind(*kind).limits.iter().any(|used| used.limit == limit);
+        if let Some(kind) = (0..self.kinds).find(passes) {
+            self.turn(engine, routes, kind, now)?;
+        }
+        let Some(desk) = self.desks.get_mut(limit as usize) else { return Ok(()) };
         desk.book.pass(now);
         let mark = desk.book.charge_others(units, now);
         desk.others.insert(now, mark);
         desk.shares.settled_otherwise();
         desk.first = None;
+        Ok(())
     }
 
     /// They took less: no more comes back than was charged then.
@@ -268,9 +281,7 @@ impl Judge {
         }
         for call in self.tickets.values() {
             let record = &mut self.calls[*call as usize];
-            if record.estimated {
-                routes.bring_down(record.kind, &mut record.costs);
-            }
+            routes.bring_down(record.kind, record.estimated, &mut record.costs);
         }
     }
 

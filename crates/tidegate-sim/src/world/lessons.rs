@@ -1,36 +1,46 @@
 //! What the engine learned from replies, for those who watch it: definitions that changed, and units that others took.
 
+use tidegate_core::Engine;
 use tidegate_core::engine::Lesson;
 
-use super::World;
+use super::{Stop, World};
+use crate::check::Broken;
 
 impl World<'_> {
     /// Follows what the engine has learned since; says whether anything was.
-    pub(super) fn learn(&mut self) -> bool {
-        let Some(engine) = &mut self.engine else { return false };
-        let lessons = engine.lessons();
+    pub(super) fn learn(&mut self) -> Result<bool, Stop> {
+        let lessons = self.engine.as_mut().map(Engine::lessons).unwrap_or_default();
         for lesson in &lessons {
-            match lesson {
-                Lesson::Charged { limit, units } => {
-                    if let (Some(judge), Some(limit)) = (&mut self.judge, self.routes.find(limit)) {
-                        judge.charged(limit, *units, self.now);
-                    }
-                }
-                Lesson::Refunded { limit, units, charged } => {
-                    if let (Some(judge), Some(limit)) = (&mut self.judge, self.routes.find(limit)) {
-                        judge.refunded(limit, *units, *charged);
-                    }
-                }
-                _ => {
-                    self.tally.supply_until(&self.routes, self.now);
-                    self.routes.refresh(engine, self.now);
-                    if let Some(judge) = &mut self.judge {
-                        judge.redefined(&self.routes, self.now);
-                    }
-                    self.tally.limits_are(&self.routes, self.now);
+            self.follow(lesson).map_err(|broken| self.broken_by(broken))?;
+        }
+        Ok(!lessons.is_empty())
+    }
+
+    fn follow(&mut self, lesson: &Lesson) -> Result<(), Broken> {
+        if std::env::var("DBG").is_ok() {
+            eprintln!("LES {:?} {} {:?}", self.now, self.events, lesson);
+        }
+        let World { engine: Some(engine), judge, routes, tally, now, .. } = self else { return Ok(()) };
+        match lesson {
+            Lesson::Charged { limit, units } => {
+                if let (Some(judge), Some(limit)) = (judge, routes.find(limit)) {
+                    judge.charged(limit, *units, engine, routes, *now)?;
                 }
             }
+            Lesson::Refunded { limit, units, charged } => {
+                if let (Some(judge), Some(limit)) = (judge, routes.find(limit)) {
+                    judge.refunded(limit, *units, *charged);
+                }
+            }
+            _ => {
+                tally.supply_until(routes, *now);
+                routes.refresh(engine, *now);
+                if let Some(judge) = judge {
+                    judge.redefined(routes, *now);
+                }
+                tally.limits_are(routes, *now);
+            }
         }
-        !lessons.is_empty()
+        Ok(())
     }
 }

@@ -359,7 +359,7 @@ impl<'s> World<'s> {
             }
         }
         self.ask_lenders();
-        event.unsettled |= self.learn();
+        event.unsettled |= self.learn()?;
         let judged = match (&mut self.judge, &mut self.engine) {
             (Some(judge), Some(engine)) => judge.judge(engine, &self.routes, &event, self.now),
             _ => Ok(()),

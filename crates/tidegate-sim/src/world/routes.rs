@@ -50,6 +50,8 @@ pub(crate) struct LimitUse {
     pub in_flight: bool,
     /// The largest cost that can ever fit.
     most: u64,
+    /// The largest that is allowed.
+    allowed: u64,
 }
 
 /// All kinds of calls, and the limits they pass.
@@ -145,18 +147,25 @@ impl Routes {
             Some(dimension) => call.cost().units(dimension),
             None => 1,
         }));
-        if estimated && !kind.observed {
-            self.bring_down(number, into);
+        if !kind.observed {
+            self.bring_down(number, estimated, into);
         }
     }
 
-    /// Brings costs down to what can ever fit; limits that count the same take the same.
-    pub fn bring_down(&self, kind: u32, costs: &mut [u64]) {
+    /// Brings costs down to what can ever fit; limits that count the same take the same. What is stated is brought down
+    /// only where it is allowed, and experience alone says that it does not fit.
+    pub fn bring_down(&self, kind: u32, estimated: bool, costs: &mut [u64]) {
         let kind = self.kind(kind);
         for (used, cost) in kind.limits.iter().zip(costs) {
             if used.dimension.is_some() {
                 let same = kind.limits.iter().filter(|other| other.dimension == used.dimension);
-                *cost = same.map(|other| other.room(kind.class)).fold(*cost, u64::min);
+                for other in same {
+                    let room = other.room(kind.class);
+                    if *cost > room && !estimated && *cost > other.allowed.max(room) {
+                        break;
+                    }
+                    *cost = (*cost).min(room);
+                }
             }
         }
     }
@@ -187,6 +196,7 @@ impl Routes {
                 withheld: passage.withheld,
                 in_flight: passage.terms.is_in_flight(),
                 most: passage.terms.most(),
+                allowed: passage.most,
             })
             .collect())
     }

@@ -170,6 +170,11 @@ impl World<'_> {
 
     /// Gives a grant back to the engine.
     fn settle(&mut self, place: u32, grant: Grant, ended: &Ended) -> Result<Happening, Stop> {
+        // First what it tells, then what it gives back: that is also how the engine takes it.
+        if let Some(engine) = self.engine.as_mut().filter(|_| !ended.told.is_empty()) {
+            engine.hear(&grant, ended, self.now);
+            self.collect(Happening { unsettled: true, ..Happening::default() })?;
+        }
         let mut event = Happening { ended: Some(place), ..Happening::default() };
         let no = self.calls[place as usize].no;
         let kind = self.routes.kind(self.calls[place as usize].kind);
