@@ -14,6 +14,8 @@ use tidegate_core::time::whole_nanos;
 use tidegate_sim::upstream::http::{LimitedServer, Options};
 use tidegate_sim::{HeaderStyle, Model, Neighbour, Outage, Spread, UpstreamLimit, UpstreamSpec};
 
+use crate::signals::told_to_stop;
+
 /// Serve a limited API that answers like OpenAI's and Anthropic's, and counts every request.
 ///
 /// Its first line is the URL it listens on. When it is told to stop it prints its own count as JSON.
@@ -139,20 +141,6 @@ impl Upstream {
 fn say(line: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).context("cannot write to standard output")
-}
-
-async fn told_to_stop() -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut terminate = signal(SignalKind::terminate())?;
-        tokio::select! {
-            interrupted = tokio::signal::ctrl_c() => interrupted,
-            _ = terminate.recv() => Ok(()),
-        }
-    }
-    #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await
 }
 
 fn rate_of(dimension: Dimension) -> impl Fn(&str) -> Result<Rate, UnitError> + Clone + Send + Sync + 'static {
