@@ -103,22 +103,42 @@ pub fn reply(status: &str, headers: &str, body: &str) -> String {
 /// Reads a request whose body has a length, or comes in chunks.
 async fn whole_request(stream: &mut TcpStream) -> Option<String> {
     let mut seen = Vec::new();
-    let mut buffer = [0; 4096];
+    let mut buffer = vec![0; 64 << 10];
+    let mut whole: Option<Whole> = None;
     loop {
-        let read = stream.read(&mut buffer).await.ok()?;
-        if read == 0 {
-            return None;
-        }
+        let read = stream.read(&mut buffer).await.ok().filter(|read| *read > 0)?;
         seen.extend_from_slice(&buffer[..read]);
-        let text = String::from_utf8_lossy(&seen);
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-        let is_whole = match length {
-            Some(length) => body.len() >= length.parse().expect("a length"),
-            None => !head.contains("transfer-encoding: chunked") || body.ends_with("0\r\n\r\n"),
+        if whole.is_none() {
+            whole = seen
+                .windows(4)
+                .position(|window| window == b"\r\n\r\n")
+                .map(|end| Whole::of(&seen[..end + 4]));
+        }
+        let is_whole = match whole {
+            None => false,
+            Some(Whole::At(length)) => seen.len() >= length,
+            Some(Whole::Chunks) => seen.ends_with(b"0\r\n\r\n"),
         };
         if is_whole {
-            return Some(text.into_owned());
+            return Some(String::from_utf8_lossy(&seen).into_owned());
         }
+    }
+}
+
+/// When a request is there whole.
+#[derive(Clone, Copy)]
+enum Whole {
+    At(usize),
+    Chunks,
+}
+
+impl Whole {
+    fn of(head: &[u8]) -> Whole {
+        let text = String::from_utf8_lossy(head);
+        if text.contains("transfer-encoding: chunked") {
+            return Whole::Chunks;
+        }
+        let length = text.lines().find_map(|line| line.strip_prefix("content-length: "));
+        Whole::At(head.len() + length.map_or(0, |length| length.parse::<usize>().expect("a length")))
     }
 }
