@@ -10,7 +10,7 @@ use tidegate::config::ConfigError;
 use tidegate_server::{Server, StartError};
 
 use crate::log::{self, LogFormat};
-use crate::signals::told_to_stop;
+use crate::signals::Stop;
 use crate::{Misuse, print};
 
 /// The config that is used if there is one and none is named.
@@ -47,6 +47,7 @@ impl Serve {
         allow_many_files();
         let runtime = tokio::runtime::Runtime::new().context("cannot start a runtime")?;
         runtime.block_on(async {
+            let stop = Stop::new().context("cannot wait for a signal")?;
             let builder = Server::builder().config(config).insecure_listen(self.insecure_listen);
             let builder = match self.listen {
                 Some(listen) => builder.listen(listen),
@@ -54,7 +55,7 @@ impl Serve {
             };
             let server = builder.start().await.map_err(in_words)?;
             print(&format!("{}\n", server.url()))?;
-            told_to_stop().await.context("cannot wait for a signal")?;
+            stop.told().await;
             server.stop(Duration::from_secs(self.drain)).await;
             Ok(())
         })

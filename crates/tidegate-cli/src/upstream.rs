@@ -14,7 +14,7 @@ use tidegate_core::time::whole_nanos;
 use tidegate_sim::upstream::http::{LimitedServer, Options};
 use tidegate_sim::{HeaderStyle, Model, Neighbour, Outage, Spread, UpstreamLimit, UpstreamSpec};
 
-use crate::signals::told_to_stop;
+use crate::signals::Stop;
 
 /// Serve a limited API that answers like OpenAI's and Anthropic's, and counts every request.
 ///
@@ -88,12 +88,13 @@ impl Upstream {
     }
 
     async fn serve(self) -> anyhow::Result<()> {
+        let stop = Stop::new().context("cannot wait for a signal")?;
         let options = Options { listen: self.listen, seed: self.seed, ..Options::default() };
         let server = LimitedServer::start(&self.spec(), options)
             .await
             .with_context(|| format!("cannot listen on {}", self.listen))?;
         say(&server.url())?;
-        told_to_stop().await.context("cannot wait for a signal")?;
+        stop.told().await;
         say(&server.counts_json().to_string())
     }
 

@@ -111,14 +111,8 @@ impl Listening {
     {
         let _counted = (self.app.count_connection(), room);
         let mut phase = self.phase.clone();
-        let mut cut = phase.clone();
-        tokio::select! {
-            result = self.speak(stream, &mut phase) => {
-                if let Err(error) = result {
-                    debug!(error = %error, "a connection broke");
-                }
-            }
-            _ = cut.wait_for(|phase| *phase == Phase::Cut) => {}
+        if let Err(error) = self.speak(stream, &mut phase).await {
+            debug!(%error, "a connection broke");
         }
     }
 
@@ -146,12 +140,16 @@ impl Listening {
         macro_rules! drive {
             ($connection:expr) => {{
                 let mut connection = pin!($connection);
-                tokio::select! {
-                    result = connection.as_mut() => return result,
-                    _ = phase.wait_for(|phase| *phase != Phase::Serving) => {}
+                loop {
+                    tokio::select! {
+                        biased;
+                        result = connection.as_mut() => return result,
+                        changed = phase.changed() => match *phase.borrow_and_update() {
+                            Phase::Draining if changed.is_ok() => connection.as_mut().graceful_shutdown(),
+                            _ => return Ok(()),
+                        },
+                    }
                 }
-                connection.as_mut().graceful_shutdown();
-                connection.await
             }};
         }
         if is_http2 {

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use tidegate_core::Call;
-use tidegate_core::reply::{Reading, StreamReader, UnixMillis, Verdict};
+use tidegate_core::reply::{Reading, StreamReader, UnixMillis, Usage, Verdict};
 
 use crate::gate::{Gate, Shared};
 use crate::outcome::Outcome;
@@ -73,7 +73,7 @@ impl Meaning {
         let reader = rules.reader(service);
         let now = unix();
         let (usage, failure) = match seen {
-            Seen::Json(body) => (reader.read(200, [], &body, now).usage, None),
+            Seen::Json(body) => (Usage::of_body(&body), None),
             Seen::Events(events) => (events.usage(), events.failure(&reader, now)),
             Seen::Nothing => (None, None),
         };
