@@ -243,4 +243,44 @@ mod tests {
         out.extend(hidden.finish());
         assert_eq!(String::from_utf8(out).expect("text"), [&long, DONE].concat());
     }
+
+    proptest::proptest! {
+        #[test]
+        fn every_other_event_passes_whole_however_it_is_cut(
+            events in proptest::collection::vec((0..6_usize, 1..40_usize), 0..12),
+        ) {
+            let kinds = [USAGE, "data: x\n\n", ": sea\r\n\r\n", "event: a\ndata: {\"usage\":1}\n\n", "retry: 1\n\n", "id: 1\n"];
+            let (mut hidden, mut out, mut expected) = (Hidden::default(), Vec::new(), String::new());
+            for (kind, piece) in &events {
+                // A line before it makes it another event.
+                let ended = ["", "\n\n", "\r\n\r\n"].iter().any(|end| expected.ends_with(end) && (!end.is_empty() || expected.is_empty()));
+                let whole = *kind != 0 || ended;
+                let text = if whole { kinds[*kind] } else { "\n" };
+                if *kind != 0 || !whole {
+                    expected.push_str(text);
+                }
+                out.extend(text.as_bytes().chunks(*piece).flat_map(|bytes| hidden.push(bytes)));
+            }
+            out.extend(hidden.finish());
+            proptest::prop_assert_eq!(String::from_utf8(out).expect("text"), expected);
+        }
+
+        #[test]
+        fn a_request_that_asks_says_the_same_otherwise(
+            keys in proptest::collection::btree_map("[a-c\"\\\\]{1,3}", "[{}\\[\\]\",:a]{0,6}", 0..5),
+            options in proptest::option::of(proptest::collection::btree_map("[a-c]{1,2}", 0..9_i32, 0..3)),
+            pretty in proptest::bool::ANY,
+        ) {
+            let mut request = serde_json::json!(keys);
+            request["stream"] = true.into();
+            if let Some(options) = options {
+                request["stream_options"] = serde_json::json!(options);
+            }
+            let body = if pretty { serde_json::to_string_pretty(&request) } else { serde_json::to_string(&request) };
+            let asked = asking(body.expect("JSON").as_bytes()).expect("nobody spoke of it");
+            let mut asked: serde_json::Value = serde_json::from_slice(&asked).expect("still JSON");
+            request["stream_options"]["include_usage"] = true.into();
+            proptest::prop_assert_eq!(asked.take(), request);
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! What all connections share.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -11,7 +12,7 @@ use tidegate::{Config, Gate};
 
 use crate::body::Body;
 use crate::guard::Guard;
-use crate::proxy::{Client, Memory, Services, forward};
+use crate::proxy::{Client, Memory, Services};
 use crate::route::{Route, route};
 use crate::server::{StartError, Times};
 use crate::{shape, v1};
@@ -54,16 +55,34 @@ impl App {
         }
     }
 
-    /// Answers one request.
-    pub async fn answer(self: Arc<App>, request: Request<Incoming>) -> Response<Body> {
-        if let Err((status, code, message)) = self.guard.check(&request) {
-            return shape::plain(status, code, message);
-        }
-        let path = request.uri().path().to_owned();
-        match route(&path) {
-            Ok(Route::Own) => v1::answer(&self, &request),
-            Ok(Route::Service { who, service, path }) => forward(&self, &who, service, path, request).await,
-            Err(message) => shape::plain(StatusCode::BAD_REQUEST, "bad_hint", &message),
+    /// Answers one request. Whoever waits in the queue holds on to this future, so it is to be small: what it is made
+    /// from is part of it once, and not again in a function's arguments.
+    #[allow(clippy::manual_async_fn, reason = "an async fn would hold the request twice")]
+    pub fn answer(
+        self: Arc<App>,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send {
+        async move {
+            if let Err((status, code, message)) = self.guard.check(&request) {
+                return Ok(shape::plain(status, code, message));
+            }
+            let path = request.uri().path().to_owned();
+            let (service, mut prepared) = match route(&path) {
+                Ok(Route::Own) => return Ok(v1::answer(&self, &request)),
+                Err(message) => return Ok(shape::plain(StatusCode::BAD_REQUEST, "bad_hint", &message)),
+                Ok(Route::Service { who, service, path }) => {
+                    let Some(found) = self.in_force().services.get(service).cloned() else {
+                        let message = format!("no service named `{service}` in the config");
+                        return Ok(shape::plain(StatusCode::NOT_FOUND, "unknown_service", &message));
+                    };
+                    let prepared = found.prepare(&self, &who, service, path, request).await;
+                    (found, prepared)
+                }
+            };
+            Ok(match &mut prepared {
+                Ok(prepared) => prepared.go(&self, service.shape()).await,
+                Err((status, code, message)) => service.shape().error(*status, code, message),
+            })
         }
     }
 

@@ -140,4 +140,16 @@ mod tests {
             assert!(route(path).is_err(), "{path}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_path_breaks_it_and_what_is_forwarded_is_the_end_of_it(path in "/?~?[a-z%,:~/.0-9]{0,30}") {
+            if let Ok(Route::Service { service, path: rest, .. }) = route(&path) {
+                let end = format!("{service}{rest}");
+                proptest::prop_assert!(path.ends_with(&end), "{} of {}", end, path);
+                proptest::prop_assert!(!service.is_empty() && (rest.is_empty() || rest.starts_with('/')));
+                proptest::prop_assert!(!OWN.contains(&service));
+            }
+        }
+    }
 }

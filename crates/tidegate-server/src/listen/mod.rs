@@ -6,7 +6,6 @@
 
 mod patient;
 
-use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -132,10 +131,7 @@ impl Listening {
         let is_http2 = first.starts_with(PREFACE);
         let stream = Patient::new(stream, first, self.app.times.client);
         let app = self.app.clone();
-        let service = service_fn(move |request| {
-            let answer = app.clone().answer(request);
-            async move { Ok::<_, Infallible>(answer.await) }
-        });
+        let service = service_fn(move |request| app.clone().answer(request));
         // As hyper has it: both protocols, the same way, and no common type.
         macro_rules! drive {
             ($connection:expr) => {{

@@ -60,6 +60,10 @@ impl<S: AsyncRead + Unpin> Read for Patient<S> {
         let most = self.first.len().min(into.remaining());
         into.put_slice(&self.first[..most]);
         self.first.advance(most);
+        if self.first.is_empty() {
+            // Else its memory stays as long as the connection does.
+            self.first = Bytes::new();
+        }
         Poll::Ready(Ok(()))
     }
 }

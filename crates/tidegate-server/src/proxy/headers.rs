@@ -1,8 +1,9 @@
 //! Which headers go on, and which are between two neighbours only.
 
+use bytes::BytesMut;
 use http::HeaderMap;
 use http::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, PROXY_AUTHENTICATE,
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
     PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 
@@ -45,6 +46,24 @@ pub(super) fn to_upstream(headers: &mut HeaderMap) {
     }
 }
 
+/// Gives the values memory of their own. As they come they are parts of the connection's buffer, all of which they keep:
+/// of little weight in a call that goes at once, and most of its weight in one that waits.
+pub(super) fn detach(headers: &mut HeaderMap) {
+    let length = headers.values().map(HeaderValue::len).sum();
+    let mut all = BytesMut::with_capacity(length);
+    for value in headers.values() {
+        all.extend_from_slice(value.as_bytes());
+    }
+    let mut all = all.freeze();
+    for value in headers.values_mut() {
+        let own = HeaderValue::from_maybe_shared(all.split_to(value.len()));
+        if let Ok(mut own) = own {
+            own.set_sensitive(value.is_sensitive());
+            *value = own;
+        }
+    }
+}
+
 /// Asks for an answer that can be read on its way: what is compressed does not say what it cost.
 pub(super) fn ask_for_plain(headers: &mut HeaderMap) {
     headers.remove(ACCEPT_ENCODING);
@@ -57,7 +76,7 @@ pub(super) fn to_client(headers: &mut HeaderMap) {
 
 /// Whether a body may not be changed.
 pub(super) fn is_signed(headers: &HeaderMap) -> bool {
-    let by_key = |value: &http::HeaderValue| value.as_bytes().starts_with(b"AWS4-");
+    let by_key = |value: &HeaderValue| value.as_bytes().starts_with(b"AWS4-");
     SIGNED.iter().any(|name| headers.contains_key(*name)) || headers.get("authorization").is_some_and(by_key)
 }
 
@@ -81,7 +100,7 @@ mod tests {
     fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
         lines
             .iter()
-            .map(|(name, value)| (HeaderName::from_static(name), http::HeaderValue::from_static(value)))
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
             .collect()
     }
 
@@ -105,6 +124,17 @@ mod tests {
         let mut left: Vec<&str> = these.keys().map(HeaderName::as_str).collect();
         left.sort_unstable();
         assert_eq!(left, ["accept", "authorization"]);
+    }
+
+    #[test]
+    fn values_that_are_detached_are_the_same() {
+        let mut these =
+            headers(&[("authorization", "Bearer x"), ("accept", ""), ("accept", "*/*"), ("x-y", "z")]);
+        these.get_mut("authorization").expect("there").set_sensitive(true);
+        let before = these.clone();
+        detach(&mut these);
+        assert_eq!(these, before);
+        assert!(these["authorization"].is_sensitive());
     }
 
     #[test]

@@ -23,7 +23,7 @@ mod upstream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderValue};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue};
 use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
@@ -49,38 +49,19 @@ pub(crate) use reply::Proxied;
 pub(crate) use upstream::Services;
 pub use upstream::UpstreamError;
 
-/// Forwards a request to a service, when its limits allow.
-pub(crate) async fn forward(
-    app: &Arc<App>,
-    who: &Who<'_>,
-    name: &str,
-    path: &str,
-    request: Request<Incoming>,
-) -> Response<Body> {
-    let service = app.in_force().services.get(name).cloned();
-    let shape = Shape::of(service.as_ref().and_then(|service| service.vendor));
-    let prepared = match service {
-        Some(service) => prepare(app, &service, who, name, path, request).await,
-        None => Err((
-            StatusCode::NOT_FOUND,
-            "unknown_service",
-            format!("no service named `{name}` in the config"),
-        )),
-    };
-    match prepared {
-        Ok(prepared) => prepared.go(app, shape).await,
-        Err((status, code, message)) => shape.error(status, code, &message),
-    }
-}
+const WAITED: HeaderName = HeaderName::from_static("x-tidegate-waited-ms");
+const ATTEMPTS: HeaderName = HeaderName::from_static("x-tidegate-attempts");
+const LIMIT: HeaderName = HeaderName::from_static("x-tidegate-limit");
 
 /// A call that is ready for the gate.
-struct Prepared {
+pub(crate) struct Prepared {
     call: Call,
     head: Head,
     source: Source,
     /// The caller did not ask what the stream costs; we do.
     hide_usage: bool,
-    counted: Counted,
+    /// Goes with the reply.
+    counted: Option<Counted>,
 }
 
 /// What a call took so far.
@@ -91,86 +72,107 @@ struct Took {
     held_by: Option<Arc<str>>,
 }
 
-async fn prepare(
-    app: &Arc<App>,
-    service: &Service,
-    who: &Who<'_>,
-    name: &str,
-    path: &str,
-    request: Request<Incoming>,
-) -> Result<Prepared, (StatusCode, &'static str, String)> {
-    let wrong = |code, message: &str| (StatusCode::BAD_REQUEST, code, message.to_owned());
-    let (mut parts, body) = request.into_parts();
-    let uri = service.uri(path, parts.uri.query()).map_err(|nowhere| match nowhere {
-        Nowhere::NoUpstream => (
-            StatusCode::NOT_FOUND,
-            "no_upstream",
-            format!("the service `{name}` has no upstream to forward to"),
-        ),
-        Nowhere::Outside => wrong("bad_path", "the path leads out of the service"),
-    })?;
-    let stated = hints::stated(name, who, &parts.headers).map_err(|message| wrong("bad_hint", &message))?;
-    let counted = app.count_call();
-    let mut source =
-        Source::read(body, &app.memory, app.times.client).await.map_err(|unread| match unread {
-            Unread::Slow => (
-                StatusCode::REQUEST_TIMEOUT,
-                "slow_body",
-                "the body of the request did not come in time".into(),
-            ),
-            Unread::Broken => wrong("broken_body", "the body of the request broke off"),
-        })?;
+/// Why a request is not forwarded: a status, a word and a sentence.
+type Wrong = (StatusCode, &'static str, String);
 
-    let headers = &mut parts.headers;
-    headers::to_upstream(headers);
-    service.put_key(headers);
-    let readable = source.whole().filter(|_| !headers.contains_key(CONTENT_ENCODING));
-    let asked = readable.and_then(|body| Asked::read(body));
-    let shown =
-        Shown { method: parts.method.as_str(), path, headers, bytes: source.length(), asked: asked.as_ref() };
-    let call = shown.call(stated, &app.gate);
-    let mut hide_usage = false;
-    if call.stated_model().is_some() {
-        headers::ask_for_plain(headers);
-        if asked.is_some_and(|asked| asked.stream)
-            && service.can_be_asked_for_usage(path)
-            && !headers::is_signed(headers)
-            && let Some(asking) = source.whole().and_then(|body| asking(body))
-        {
-            source = source.rewritten(asking);
-            hide_usage = true;
+impl Service {
+    /// Reads a request as far as the gate has to know it.
+    pub async fn prepare(
+        &self,
+        app: &Arc<App>,
+        who: &Who<'_>,
+        name: &str,
+        path: &str,
+        request: Request<Incoming>,
+    ) -> Result<Prepared, Wrong> {
+        let wrong = |code, message: &str| (StatusCode::BAD_REQUEST, code, message.to_owned());
+        let (mut parts, body) = request.into_parts();
+        let uri = self.uri(path, parts.uri.query()).map_err(|nowhere| match nowhere {
+            Nowhere::NoUpstream => (
+                StatusCode::NOT_FOUND,
+                "no_upstream",
+                format!("the service `{name}` has no upstream to forward to"),
+            ),
+            Nowhere::Outside => wrong("bad_path", "the path leads out of the service"),
+        })?;
+        let stated =
+            hints::stated(name, who, &parts.headers).map_err(|message| wrong("bad_hint", &message))?;
+        let counted = app.count_call();
+        let mut source =
+            Source::read(body, &app.memory, app.times.client).await.map_err(|unread| match unread {
+                Unread::Slow => (
+                    StatusCode::REQUEST_TIMEOUT,
+                    "slow_body",
+                    "the body of the request did not come in time".into(),
+                ),
+                Unread::Broken => wrong("broken_body", "the body of the request broke off"),
+            })?;
+
+        let headers = &mut parts.headers;
+        headers::to_upstream(headers);
+        self.put_key(headers);
+        let readable = source.whole().filter(|_| !headers.contains_key(CONTENT_ENCODING));
+        let asked = readable.and_then(|body| Asked::read(body));
+        let shown = Shown {
+            method: parts.method.as_str(),
+            path,
+            headers,
+            bytes: source.length(),
+            asked: asked.as_ref(),
+        };
+        let call = shown.call(stated, &app.gate);
+        let mut hide_usage = false;
+        if call.stated_model().is_some() {
+            headers::ask_for_plain(headers);
+            if asked.is_some_and(|asked| asked.stream)
+                && self.can_be_asked_for_usage(path)
+                && !headers::is_signed(headers)
+                && let Some(asking) = source.whole().and_then(|body| asking(body))
+            {
+                source = source.rewritten(asking);
+                hide_usage = true;
+            }
         }
+        if app.gate.waiting() > 0 {
+            headers::detach(&mut parts.headers);
+        }
+        let head = Head { method: parts.method, uri, headers: parts.headers };
+        Ok(Prepared { call, head, source, hide_usage, counted: Some(counted) })
     }
-    let head = Head { method: parts.method, uri, headers: parts.headers };
-    Ok(Prepared { call, head, source, hide_usage, counted })
 }
 
 impl Prepared {
     /// Makes the call.
-    async fn go(self, app: &Arc<App>, shape: Shape) -> Response<Body> {
+    pub async fn go(&mut self, app: &App, shape: Shape) -> Response<Body> {
         let Prepared { call, head, source, hide_usage, counted } = self;
+        let (call, head, source) = (&*call, &*head, &*source);
         let took = Mutex::new(Took::default());
-        let meaning = Meaning::of(&app.gate, &call);
+        let meaning = Meaning::of(&app.gate, call);
         let repeatable = head.headers.contains_key("idempotency-key");
         let only_once = source.whole().is_none();
-        let execute = app.gate.execute(&call, |attempt: Attempt| {
+        let execute = app.gate.execute(call, |attempt: Attempt| {
             *took.lock() = Took {
                 attempts: attempt.number(),
                 waited: attempt.waited(),
                 held_by: attempt.held_by().cloned(),
             };
-            send(&app.client, &head, source.next(), attempt, &meaning, app.times)
+            send(&app.client, head, source.next(), attempt, &meaning, app.times)
         });
-        let execute = execute.name_limits(true);
-        let execute = if repeatable { execute.repeatable(true) } else { execute };
-        let execute = if only_once { execute.retry(no_retries()) } else { execute };
-        let (mut response, gave_up) = match execute.await {
-            Ok(reply) => (pass_on(reply, hide_usage, counted), false),
+        // In one place: whoever waits in the queue is as large as what stands here.
+        let mut execute = execute.name_limits(true);
+        if repeatable {
+            execute = execute.repeatable(true);
+        }
+        if only_once {
+            execute = execute.retry(no_retries());
+        }
+        let (mut response, gave_up) = match (&mut execute).await {
+            Ok(reply) => (pass_on(reply, *hide_usage, counted.take()), false),
             Err(ExecuteError::Refused(refused)) => (shape.refused(&refused), false),
-            Err(ExecuteError::Failed(failed)) => (told(failed, shape, counted), false),
+            Err(ExecuteError::Failed(failed)) => (told(failed, shape, counted.take()), false),
             Err(ExecuteError::Exhausted { last, waited, .. }) => {
                 took.lock().waited = waited;
-                (told(last, shape, counted), true)
+                (told(last, shape, counted.take()), true)
             }
             Err(_) => {
                 let message = "the call could not be made";
@@ -197,18 +199,18 @@ impl Prepared {
 
 impl Took {
     fn tell(&self, headers: &mut HeaderMap) {
-        headers.insert("x-tidegate-waited-ms", millis(self.waited).into());
-        headers.insert("x-tidegate-attempts", self.attempts.into());
+        headers.insert(WAITED, millis(self.waited).into());
+        headers.insert(ATTEMPTS, self.attempts.into());
         if let Some(limit) =
             self.held_by.as_ref().and_then(|limit| HeaderValue::from_bytes(limit.as_bytes()).ok())
         {
-            headers.insert("x-tidegate-limit", limit);
+            headers.insert(LIMIT, limit);
         }
     }
 }
 
 /// What the upstream said last is worth more than words of ours.
-fn told(failed: Failed, shape: Shape, counted: Counted) -> Response<Body> {
+fn told(failed: Failed, shape: Shape, counted: Option<Counted>) -> Response<Body> {
     match failed {
         Failed::Reply(reply) => pass_on(*reply, false, counted),
         failed => {
@@ -218,7 +220,7 @@ fn told(failed: Failed, shape: Shape, counted: Counted) -> Response<Body> {
     }
 }
 
-fn pass_on(reply: Reply, hide_usage: bool, counted: Counted) -> Response<Body> {
+fn pass_on(reply: Reply, hide_usage: bool, counted: Option<Counted>) -> Response<Body> {
     let (mut parts, body) = reply.into_parts();
     headers::to_client(&mut parts.headers);
     if hide_usage {

@@ -89,4 +89,37 @@ mod tests {
             assert!(stays_inside(path), "{path}");
         }
     }
+
+    /// How deep a server ends up that decodes so often, and the least deep it was on the way.
+    fn lowest(path: &str, decodes: usize) -> i32 {
+        let mut read = path.as_bytes().to_vec();
+        for _ in 0..decodes {
+            read = decoded(&read);
+        }
+        let text = String::from_utf8_lossy(&read).replace('\\', "/");
+        let (mut depth, mut lowest) = (0, 0);
+        for segment in text.split('/').map(|segment| segment.split(';').next().unwrap_or_default()) {
+            depth += match segment {
+                "" | "." => 0,
+                ".." => -1,
+                _ => 1,
+            };
+            lowest = lowest.min(depth);
+        }
+        lowest
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_stays_inside_does_so_for_every_reader(
+            parts in proptest::collection::vec("\\.{1,3}|%2[eE]|%25|2e|%2[fF]|%5c|/|\\\\|;|v1|%|[a-z%./]{0,4}", 0..12),
+        ) {
+            let path = format!("/{}", parts.concat());
+            if stays_inside(&path) {
+                for decodes in 0..=ROUNDS {
+                    proptest::prop_assert!(lowest(&path, decodes) >= 0, "{} read {} times", path, decodes);
+                }
+            }
+        }
+    }
 }

@@ -18,11 +18,11 @@ pub(crate) struct Proxied {
     body: ReplyBody<Timed<Incoming>>,
     /// Takes out what the client did not ask for; gone at the end.
     hidden: Option<Hidden>,
-    _counted: Counted,
+    _counted: Option<Counted>,
 }
 
 impl Proxied {
-    pub fn new(body: ReplyBody<Timed<Incoming>>, hide_usage: bool, counted: Counted) -> Proxied {
+    pub fn new(body: ReplyBody<Timed<Incoming>>, hide_usage: bool, counted: Option<Counted>) -> Proxied {
         Proxied { body, hidden: hide_usage.then(Hidden::default), _counted: counted }
     }
 }

@@ -12,6 +12,7 @@ use tidegate_core::config::ServiceConfig;
 use tidegate_core::vendor::Vendor;
 
 use super::path::stays_inside;
+use crate::shape::Shape;
 
 /// Where each vendor wants its key; all others want a bearer's.
 const KEY_HEADERS: [(&str, HeaderName); 3] = [
@@ -49,7 +50,7 @@ pub(crate) struct Services(HashMap<String, Arc<Service>>);
 pub(crate) struct Service {
     /// None if there is nothing to forward to: it is for those who ask for permits.
     place: Option<Place>,
-    pub vendor: Option<&'static Vendor>,
+    vendor: Option<&'static Vendor>,
     key: Option<(HeaderName, HeaderValue)>,
 }
 
@@ -96,6 +97,11 @@ impl Services {
 }
 
 impl Service {
+    /// How its vendor writes errors.
+    pub fn shape(&self) -> Shape {
+        Shape::of(self.vendor)
+    }
+
     /// The address of a path at this service.
     pub fn uri(&self, path: &str, query: Option<&str>) -> Result<Uri, Nowhere> {
         let place = self.place.as_ref().ok_or(Nowhere::NoUpstream)?;

@@ -37,9 +37,11 @@ async fn it_is_no_forward_proxy() {
     let upstream = upstream(&[]).await;
     let server = sidecar(&upstream.url(), "").await;
     let target = upstream.address();
-    for line in
-        [format!("GET http://{target}/x"), format!("GET http://localhost/api/x"), format!("CONNECT {target}")]
-    {
+    for line in [
+        format!("GET http://{target}/x"),
+        "GET http://localhost/api/x".to_owned(),
+        format!("CONNECT {target}"),
+    ] {
         let said = raw(
             &server,
             format!("{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").as_bytes(),
