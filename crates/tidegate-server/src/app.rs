@@ -55,12 +55,12 @@ impl App {
         }
     }
 
-    /// Answers one request. Whoever waits in the queue holds on to this future, so it is to be small: what it is made
-    /// from is part of it once, and not again in a function's arguments.
+    /// Answers one request. Whoever waits in the queue holds on to this future, so it is to be small: the request is
+    /// boxed and gone once it is read, and is not part of it twice as an async function's arguments are.
     #[allow(clippy::manual_async_fn, reason = "an async fn would hold the request twice")]
     pub fn answer(
         self: Arc<App>,
-        request: Request<Incoming>,
+        request: Box<Request<Incoming>>,
     ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send {
         async move {
             if let Err((status, code, message)) = self.guard.check(&request) {
@@ -75,7 +75,7 @@ impl App {
                         let message = format!("no service named `{service}` in the config");
                         return Ok(shape::plain(StatusCode::NOT_FOUND, "unknown_service", &message));
                     };
-                    let prepared = found.prepare(&self, &who, service, path, request).await;
+                    let prepared = found.prepare(&self, &who, service, path, *request).await;
                     (found, prepared)
                 }
             };

@@ -131,7 +131,7 @@ impl Listening {
         let is_http2 = first.starts_with(PREFACE);
         let stream = Patient::new(stream, first, self.app.times.client);
         let app = self.app.clone();
-        let service = service_fn(move |request| app.clone().answer(request));
+        let service = service_fn(move |request| app.clone().answer(Box::new(request)));
         // As hyper has it: both protocols, the same way, and no common type.
         macro_rules! drive {
             ($connection:expr) => {{

@@ -25,8 +25,8 @@ const SMALL: usize = 16 << 10;
 pub(super) enum Source {
     /// It is there, and can be sent as often as it takes.
     Whole(Bytes, Share),
-    /// It can be sent once; gone when it was.
-    Once(Mutex<Option<Outgoing>>, Option<u64>),
+    /// It can be sent once; gone when it was. Boxed, since most are whole, and many may wait.
+    Once(Mutex<Option<Box<Outgoing>>>, Option<u64>),
 }
 
 /// A request whose body did not come.
@@ -70,7 +70,7 @@ impl Source {
 
     fn once(first: Bytes, rest: Timed<Incoming>, share: Share, length: Option<u64>) -> Source {
         let outgoing = Outgoing { first, rest: Some((rest, share)) };
-        Source::Once(Mutex::new(Some(outgoing)), length)
+        Source::Once(Mutex::new(Some(Box::new(outgoing))), length)
     }
 
     /// All of it, if it is kept.
@@ -101,7 +101,7 @@ impl Source {
     pub fn next(&self) -> Option<Outgoing> {
         match self {
             Source::Whole(bytes, _) => Some(Outgoing { first: bytes.clone(), rest: None }),
-            Source::Once(once, _) => once.lock().take(),
+            Source::Once(once, _) => once.lock().take().map(|once| *once),
         }
     }
 }

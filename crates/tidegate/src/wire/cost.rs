@@ -56,21 +56,20 @@ impl Seen {
 #[derive(Clone)]
 pub struct Meaning {
     gate: Arc<Shared>,
-    call: Call,
+    service: Box<str>,
 }
 
 impl Meaning {
     /// Of the replies to this call.
     #[must_use]
     pub fn of(gate: &Gate, call: &Call) -> Meaning {
-        Meaning { gate: gate.shared.clone(), call: call.clone() }
+        Meaning { gate: gate.shared.clone(), service: gate.shared.rules().service(call).into() }
     }
 
     /// How a call ended whose reply was no error and had this body.
     pub(super) fn outcome(&self, seen: Seen) -> Outcome {
         let rules = self.gate.rules();
-        let service = rules.service(&self.call);
-        let reader = rules.reader(service);
+        let reader = rules.reader(&self.service);
         let now = unix();
         let (usage, failure) = match seen {
             Seen::Json(body) => (Usage::of_body(&body), None),
@@ -80,7 +79,7 @@ impl Meaning {
         match (failure, usage) {
             (Some(failure), _) => of_failure(&failure),
             (None, usage) => {
-                let counting = rules.counting(service);
+                let counting = rules.counting(&self.service);
                 let cost = usage.and_then(|usage| counting.cost(&usage));
                 cost.map_or_else(Outcome::done, Outcome::costing)
             }
@@ -92,14 +91,14 @@ impl Meaning {
     pub(super) fn may_refuse(&self, headers: &HeaderMap) -> bool {
         let hint = || headers.contains_key(RETRY_AFTER) || headers.contains_key("retry-after-ms");
         let rules = self.gate.rules();
-        hint() || rules.vendor(rules.service(&self.call)).is_some_and(|vendor| vendor.refuses_in_streams())
+        hint() || rules.vendor(&self.service).is_some_and(|vendor| vendor.refuses_in_streams())
     }
 
     /// What a stream has said so far, if it says that the call was refused or failed. Where it does not say when
     /// to come back its head may.
     pub(super) fn refusal(&self, events: &StreamReader, headers: &HeaderMap) -> Option<Outcome> {
         let rules = self.gate.rules();
-        let reader = rules.reader(rules.service(&self.call));
+        let reader = rules.reader(&self.service);
         let failure = events.failure(&reader, unix())?;
         let outcome = of_failure(&failure);
         if failure.wait().is_some() {
@@ -113,7 +112,7 @@ impl Meaning {
 
 impl fmt::Debug for Meaning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Meaning").field("call", &self.call).finish_non_exhaustive()
+        f.debug_struct("Meaning").field("service", &self.service).finish_non_exhaustive()
     }
 }
 
