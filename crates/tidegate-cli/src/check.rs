@@ -1,7 +1,5 @@
 //! `tidegate check`: whether a config file is right, and what it amounts to.
 
-mod in_force;
-
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -11,10 +9,10 @@ use serde_json::{Value, json};
 use tidegate_core::Config;
 use tidegate_core::config::{ConfigErrors, Document, ServiceConfig};
 use tidegate_core::presets;
+use tidegate_server::in_force::{self, InForce};
 use tidegate_sim::ScenarioFile;
 
 use crate::{Misuse, config_text, environment};
-use in_force::InForce;
 
 /// Say whether a config file is right, and which limits it puts in force.
 ///

@@ -11,6 +11,9 @@ use clap::{Parser, Subcommand};
 
 mod check;
 mod explain;
+mod log;
+mod serve;
+mod signals;
 mod simulate;
 mod upstream;
 
@@ -26,6 +29,7 @@ struct Cli {
 enum Command {
     Check(check::Check),
     Explain(explain::Explain),
+    Serve(serve::Serve),
     #[command(hide = true)]
     Upstream(Box<upstream::Upstream>),
     Simulate(simulate::Simulate),
@@ -36,6 +40,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Check(check) => check.run(),
         Command::Explain(explain) => explain.run(),
+        Command::Serve(serve) => serve.run(),
         Command::Upstream(upstream) => upstream.run(),
         Command::Simulate(simulate) => simulate.run(),
     };

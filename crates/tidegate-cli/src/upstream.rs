@@ -14,6 +14,8 @@ use tidegate_core::time::whole_nanos;
 use tidegate_sim::upstream::http::{LimitedServer, Options};
 use tidegate_sim::{HeaderStyle, Model, Neighbour, Outage, Spread, UpstreamLimit, UpstreamSpec};
 
+use crate::signals::Stop;
+
 /// Serve a limited API that answers like OpenAI's and Anthropic's, and counts every request.
 ///
 /// Its first line is the URL it listens on. When it is told to stop it prints its own count as JSON.
@@ -86,12 +88,13 @@ impl Upstream {
     }
 
     async fn serve(self) -> anyhow::Result<()> {
+        let stop = Stop::new().context("cannot wait for a signal")?;
         let options = Options { listen: self.listen, seed: self.seed, ..Options::default() };
         let server = LimitedServer::start(&self.spec(), options)
             .await
             .with_context(|| format!("cannot listen on {}", self.listen))?;
         say(&server.url())?;
-        told_to_stop().await.context("cannot wait for a signal")?;
+        stop.told().await;
         say(&server.counts_json().to_string())
     }
 
@@ -139,20 +142,6 @@ impl Upstream {
 fn say(line: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).context("cannot write to standard output")
-}
-
-async fn told_to_stop() -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut terminate = signal(SignalKind::terminate())?;
-        tokio::select! {
-            interrupted = tokio::signal::ctrl_c() => interrupted,
-            _ = terminate.recv() => Ok(()),
-        }
-    }
-    #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await
 }
 
 fn rate_of(dimension: Dimension) -> impl Fn(&str) -> Result<Rate, UnitError> + Clone + Send + Sync + 'static {

@@ -23,6 +23,7 @@ pub mod refusal;
 pub mod reply;
 pub mod request;
 pub mod retry;
+pub mod stream_usage;
 pub mod time;
 mod tree;
 pub mod vendor;

@@ -96,6 +96,12 @@ fn service(keys: &str) -> ServiceConfig {
 }
 
 #[test]
+fn the_memory_for_waiting_requests_is_a_size() {
+    let memory = |text: &str| Config::parse(text, "tidegate.toml").unwrap().buffer_memory;
+    assert_eq!((memory(""), memory("buffer_memory = \"64MiB\"\n")), (256 << 20, 64 << 20));
+}
+
+#[test]
 fn what_follows_a_429_or_a_failure_is_read_from_the_file() {
     let service = service(
         "backoff = { window = \"3s\", byte_penalty_multiplier = 7 }\nfailures_count = true\n\

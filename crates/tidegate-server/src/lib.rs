@@ -1,82 +1,32 @@
-//! What a gate's answers look like over HTTP.
+//! The sidecar: one base URL, and every SDK behaves.
 //!
-//! The sidecar itself grows here; so far it has the part that every route of it needs: a refusal as a status
-//! and the headers that tell a client when to come back.
+//! A [`Server`] stands between programs and the APIs that they call. It forwards `/{service}/…` to that service's
+//! upstream when its limits allow, in rank order, makes calls again that were refused or failed, and settles what
+//! they cost by what the replies say. It is a `tidegate` gate with sockets on both sides.
+//!
+//! ```text
+//!  listen ──► guard ──► route ─┬─► proxy ──► gate ──► upstream
+//!  sockets    who may  where to│   the call, its body, its reply
+//!             ask              └─► v1: what it knows of itself
+//! ```
+//!
+//! The parts: `listen` (connections, and their end), `guard` (no page of a browser and no other host gets in),
+//! `route` (what a path means), `proxy` (the way of one call), `v1` (the sidecar's own answers), `refusal` and
+//! `shape` (what a client is told that may not go), [`in_force`] (the limits of a config, each with where it is from).
 
 #![warn(missing_docs)]
 
-use std::time::Duration;
+mod app;
+mod body;
+mod guard;
+pub mod in_force;
+mod listen;
+mod proxy;
+mod refusal;
+mod route;
+mod server;
+mod shape;
+mod v1;
 
-use http::StatusCode;
-use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use tidegate::{Reason, Refused};
-
-/// The status that a refusal has over HTTP.
-///
-/// ```
-/// use tidegate::{Call, Config, Gate};
-/// let config = Config::parse("[services.api]\nrequests = { limit = \"5/min\", burst = 5 }\n")?;
-/// let gate = Gate::builder().config(config).build()?;
-/// let refused = gate.try_acquire(Call::to("api").requests(9)).expect_err("can never fit");
-/// assert_eq!(tidegate_server::status(&refused), 413);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[must_use]
-pub fn status(refused: &Refused) -> StatusCode {
-    match refused.reason() {
-        Reason::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-        Reason::UnknownService(_) => StatusCode::NOT_FOUND,
-        Reason::UnknownDimension(_) | Reason::InvalidCost => StatusCode::BAD_REQUEST,
-        Reason::Unavailable | Reason::CircuitOpen => StatusCode::SERVICE_UNAVAILABLE,
-        // Timeout, hopeless, queue full, and whatever joins them: come back later.
-        _ => StatusCode::TOO_MANY_REQUESTS,
-    }
-}
-
-/// The headers that go with it: when to come back, in whole seconds and in milliseconds, and that the
-/// client's own library should not try again by itself.
-#[must_use]
-pub fn headers(refused: &Refused) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    headers.insert(HeaderName::from_static("x-should-retry"), HeaderValue::from_static("false"));
-    if let Some(wait) = refused.wait() {
-        // Rounded up: who comes back a moment early is refused again.
-        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
-        headers.insert(HeaderName::from_static("retry-after-ms"), HeaderValue::from(millis(wait)));
-    }
-    headers
-}
-
-fn millis(wait: Duration) -> u64 {
-    u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tidegate::{Call, Config, Gate};
-
-    #[test]
-    fn a_refusal_says_when_to_come_back_and_never_a_moment_too_early() {
-        let text = "[services.api]\nrequests = { limit = \"60/min\", burst = 1 }\n";
-        let gate = Gate::builder().config(Config::parse(text).expect("valid")).build().expect("valid");
-        gate.try_acquire(Call::to("api")).expect("the first").cancel();
-        let _held = gate.try_acquire(Call::to("api")).expect("given back");
-        let refused = gate.try_acquire(Call::to("api")).expect_err("paced");
-        assert_eq!(status(&refused), 429);
-        let headers = headers(&refused);
-        assert_eq!(headers["retry-after"], "1");
-        let millis: u64 = headers["retry-after-ms"].to_str().expect("text").parse().expect("a number");
-        assert!(u128::from(millis) * 1_000_000 >= refused.wait().expect("known").as_nanos());
-        assert_eq!(headers["x-should-retry"], "false");
-    }
-
-    #[test]
-    fn each_reason_has_its_status() {
-        let gate =
-            Gate::builder().config(Config::parse("[services.api]\n").expect("valid")).build().expect("valid");
-        assert_eq!(status(&gate.try_acquire(Call::to("nobody")).expect_err("unknown")), 404);
-        assert_eq!(status(&gate.try_acquire(Call::to("api").usd(-1.0)).expect_err("negative")), 400);
-    }
-}
+pub use refusal::{headers, status};
+pub use server::{Server, ServerBuilder, StartError, Times};

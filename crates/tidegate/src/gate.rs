@@ -5,8 +5,8 @@ mod shared;
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use tidegate_core::Call;
 use tidegate_core::engine::{ChangeError, LimitStatus, ServiceCounts};
+use tidegate_core::{Call, Nanos};
 
 use crate::chance::Chance;
 use crate::clock::ClockSource;
@@ -48,6 +48,7 @@ pub struct GateBuilder {
     chance: Chance,
     simple: bool,
     patient: bool,
+    unbounded: bool,
 }
 
 impl GateBuilder {
@@ -87,13 +88,21 @@ impl GateBuilder {
         self
     }
 
+    /// Whether an attempt of [`Gate::execute`] that was refused because of a limit counts among the retries. By
+    /// default it does; where every call has a timeout, as in the sidecar and in a batch, it is better that only
+    /// time bounds them, since they did not fail.
+    pub fn refusals_count(mut self, count: bool) -> GateBuilder {
+        self.unbounded = !count;
+        self
+    }
+
     /// The gate.
     ///
     /// # Errors
     /// If the config holds what cannot be.
     pub fn build(self) -> Result<Gate, ChangeError> {
         let clock = self.clock.unwrap_or_else(ClockSource::cheap);
-        let shared = Shared::new(self.config, clock, self.chance, self.simple)?;
+        let shared = Shared::new(self.config, clock, self.chance, self.simple, !self.unbounded)?;
         shared.act(|engine, _| engine.wait_for_breakers(self.patient));
         Ok(Gate { shared: Arc::new(shared) })
     }
@@ -168,6 +177,12 @@ impl Gate {
     #[must_use]
     pub fn counts(&self, service: &str) -> Option<ServiceCounts> {
         self.shared.counts(service)
+    }
+
+    /// The time by the gate's clock, as its resets have it.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        self.shared.now()
     }
 
     /// How many calls wait.

@@ -15,7 +15,8 @@
 //! [`RateLimiter`] trait.
 //!
 //! Features, none of them on by default: `tower`, a layer that puts a gate in front of any service, and `reqwest`,
-//! a middleware that does the same for a client and sends again what was refused.
+//! a middleware that does the same for a client and sends again what was refused. Both `reqwest` and the sidecar are
+//! made of `wire`: what HTTP requests and replies say to a gate.
 
 #![warn(missing_docs)]
 
@@ -43,6 +44,8 @@ mod timer;
 #[cfg(feature = "tower")]
 pub mod tower;
 pub mod window;
+#[cfg(feature = "wire")]
+pub mod wire;
 
 pub use acquire::Acquire;
 pub use async_trait::async_trait;

@@ -149,7 +149,7 @@ impl Outcome {
     }
 
     /// It ended, and cost this.
-    #[cfg(feature = "reqwest")]
+    #[cfg(feature = "wire")]
     pub(crate) fn costing(cost: Cost) -> Outcome {
         Outcome { cost, ..Outcome::done() }
     }

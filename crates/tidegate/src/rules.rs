@@ -21,6 +21,8 @@ use crate::config::Config;
 pub(crate) struct Rules {
     config: Config,
     retries: HashMap<String, Retries>,
+    /// Whether attempts that were refused count among the retries.
+    refusals_count: bool,
 }
 
 /// When and how often the failed calls of a service are tried again.
@@ -35,23 +37,29 @@ pub(crate) struct Retries {
 
 impl Rules {
     /// The rules of a config, with the budgets of those before it.
-    pub fn new(config: Config, before: &Rules) -> Rules {
+    pub fn new(config: Config, refusals_count: bool, before: &Rules) -> Rules {
         let of_service = |(name, service): (&String, &tidegate_core::config::ServiceConfig)| {
             // A config in force was checked, so the default is never needed.
             let policy = RetryPolicy::from_config(&service.retry).unwrap_or_default();
+            let policy = policy.refusals_count(refusals_count);
             let share = service.retry.budget;
             let kept = before.retries.get(name).filter(|kept| kept.share == share);
             let budget = kept.map_or_else(|| new_budget(&policy), |kept| kept.budget.clone());
             (name.clone(), Retries { policy, budget, share })
         };
         let retries = config.services.iter().map(of_service).collect();
-        Rules { config, retries }
+        Rules { config, retries, refusals_count }
     }
 
-    /// What it was made from.
-    #[cfg(feature = "reqwest")]
-    pub fn config(&self) -> &Config {
-        &self.config
+    /// The same under another config.
+    pub fn under(&self, config: Config) -> Rules {
+        Rules::new(config, self.refusals_count, self)
+    }
+
+    /// Whose replies a service gets, if its config says so.
+    #[cfg(feature = "wire")]
+    pub fn vendor(&self, service: &str) -> Option<&'static tidegate_core::vendor::Vendor> {
+        self.config.vendor(service)
     }
 
     /// How a service counts tokens.

@@ -33,6 +33,8 @@ pub use parse::{Document, Field, Kind, Walk};
 pub struct Config {
     /// Where the sidecar listens.
     pub listen: String,
+    /// How many bytes of requests the sidecar keeps while they wait, all together.
+    pub buffer_memory: u64,
     /// Where state is kept.
     pub state: StateConfig,
     /// Limits over all calls.
@@ -399,6 +401,7 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             listen: "127.0.0.1:8429".into(),
+            buffer_memory: 256 << 20,
             state: StateConfig::default(),
             global: Limits::default(),
             services: BTreeMap::new(),

@@ -1,8 +1,8 @@
-//! How the requests of a service are counted.
+//! Whose a service is, and how its requests are counted.
 
 use super::Config;
 use crate::presets;
-use crate::vendor::Counting;
+use crate::vendor::{Counting, Vendor};
 
 impl Config {
     /// How a service counts the tokens of a call: as its vendor does, where it names one.
@@ -18,8 +18,14 @@ impl Config {
     /// ```
     #[must_use]
     pub fn counting(&self, service: &str) -> Counting {
-        let Some(service) = self.services.get(service) else { return Counting::PLAIN };
+        self.vendor(service).map_or(Counting::PLAIN, |vendor| vendor.counting)
+    }
+
+    /// The row of the vendor table that a service belongs to, by its profile or its preset.
+    #[must_use]
+    pub fn vendor(&self, service: &str) -> Option<&'static Vendor> {
+        let service = self.services.get(service)?;
         let preset = || Some(presets::by_name(service.preset.as_deref()?)?.vendor());
-        service.profile_base(&self.profiles).or_else(preset).map_or(Counting::PLAIN, |vendor| vendor.counting)
+        service.profile_base(&self.profiles).or_else(preset)
     }
 }

@@ -40,16 +40,23 @@ struct Node {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tree {
     nodes: Vec<Node>,
+    /// The members of the root that are kept; all, if it is empty.
+    only: &'static [&'static str],
 }
 
 impl Tree {
     /// Reads a body as far as it is JSON. `None` if it does not even begin as an object or a list.
     pub(super) fn parse(text: &str) -> Option<Tree> {
+        Tree::parse_only(text, &[])
+    }
+
+    /// The same for these members of the body; all others are passed over.
+    pub(super) fn parse_only(text: &str, only: &'static [&'static str]) -> Option<Tree> {
         let text = text.trim_start_matches('\u{feff}').trim_start();
         if !text.starts_with(['{', '[']) {
             return None;
         }
-        let mut tree = Tree::default();
+        let mut tree = Tree { nodes: Vec::new(), only };
         let mut reader = serde_json::Deserializer::from_str(text);
         // An error only means that nothing more could be read.
         let _ = Seed { tree: &mut tree, parent: 0, key: None, depth: 0 }.deserialize(&mut reader);
@@ -277,6 +284,10 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let tree = seed.tree;
         let parent = Seed { tree: &mut *tree, parent: seed.parent, key: seed.key, depth }.add(Value::Object);
         while let Some(key) = map.next_key::<Cow<'_, str>>()? {
+            if depth == 1 && !tree.only.is_empty() && !tree.only.contains(&&*key) {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            }
             let key = (key.len() <= MAX_KEY).then(|| key.into_owned());
             map.next_value_seed(Seed { tree: &mut *tree, parent, key, depth })?;
         }

@@ -28,6 +28,8 @@ pub struct StreamReader {
     event: Vec<u8>,
     data: Vec<u8>,
     too_long: bool,
+    /// An event has ended.
+    begun: bool,
     usage: Option<RawUsage>,
     errors: Vec<Tree>,
     codes: Vec<String>,
@@ -62,6 +64,12 @@ impl StreamReader {
             Form::Frames => self.push_frames(bytes),
             _ => self.push_lines(bytes),
         }
+    }
+
+    /// Whether its first event is there; comments that only keep a connection alive are none.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.begun
     }
 
     /// The usage that the stream has reported so far.
@@ -167,6 +175,7 @@ impl StreamReader {
     fn dispatch(&mut self) {
         let data = std::mem::take(&mut self.data);
         let event = std::mem::take(&mut self.event);
+        self.begun |= !(data.is_empty() && event.is_empty());
         if !std::mem::take(&mut self.too_long) {
             let failed = has(&event, b"error") || has(&event, b"failed") || has(&event, b"xception");
             // Most events of a stream are a few letters of the answer: not worth taking apart.
@@ -214,6 +223,7 @@ impl StreamReader {
     }
 
     fn frame(&mut self, headers: &[u8], payload: &[u8]) {
+        self.begun = true;
         let exception = text_header(headers, b":exception-type");
         let Some(tree) = Tree::parse(&decode(payload)) else { return };
         let inner = tree.text("bytes").and_then(base64).and_then(|bytes| Tree::parse(&decode(&bytes)));
@@ -328,6 +338,11 @@ mod tests {
             fed(openrouter, 10).failure(&Reader::default(), NOW).unwrap().verdict,
             Verdict::RateLimited
         );
+        let mut quiet = StreamReader::new();
+        quiet.push(b": keep-alive\n\n\ndata: {}\n");
+        assert!(!quiet.has_begun());
+        quiet.push(b"\n");
+        assert!(quiet.has_begun());
         let fine = "data: {\"choices\":[{\"delta\":{\"content\":\"an error\"}}]}\n\n";
         assert_eq!(fed(fine, 10).failure(&Reader::default(), NOW), None);
     }

@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use super::json::{Place, Tree};
+use super::json::{Place, Tree, decode};
 
 /// What a call cost. Input holds everything that was sent, from a cache or not; output holds reasoning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -64,6 +64,34 @@ const PLACES: [&str; 10] = [
     "meta",
     "amazon-bedrock-invocationMetrics",
 ];
+
+/// The members of a body that these are below.
+const MEMBERS: [&str; 9] = [
+    "usage",
+    "response",
+    "message",
+    "usageMetadata",
+    "x_groq",
+    "delta",
+    "metadata",
+    "meta",
+    "amazon-bedrock-invocationMetrics",
+];
+
+impl Usage {
+    /// What the body of a reply that is no error says that the call cost. Nothing else of it is looked at.
+    ///
+    /// ```
+    /// use tidegate_core::reply::Usage;
+    ///
+    /// let body = br#"{"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 12}}"#;
+    /// assert_eq!(Usage::of_body(body).unwrap().total_tokens, Some(21));
+    /// ```
+    #[must_use]
+    pub fn of_body(body: &[u8]) -> Option<Usage> {
+        RawUsage::read(&Tree::parse_only(&decode(body), &MEMBERS)?).map(RawUsage::finish)
+    }
+}
 
 impl RawUsage {
     /// The usage that a body or a stream's event reports.
@@ -172,7 +200,14 @@ mod tests {
     use super::*;
 
     fn read(body: &str) -> Usage {
-        RawUsage::read(&Tree::parse(body).unwrap()).unwrap().finish()
+        let usage = RawUsage::read(&Tree::parse(body).unwrap()).unwrap().finish();
+        assert_eq!(Usage::of_body(body.as_bytes()), Some(usage), "nothing that matters is passed over");
+        usage
+    }
+
+    #[test]
+    fn every_place_is_below_a_member_that_is_kept() {
+        assert!(PLACES.iter().all(|place| MEMBERS.contains(&place.split('.').next().unwrap())));
     }
 
     #[test]

@@ -75,6 +75,13 @@ impl RetryPolicy {
         self.max_retries
     }
 
+    /// The same, with other words on whether attempts that were refused count among the retries.
+    #[must_use]
+    pub fn refusals_count(mut self, count: bool) -> RetryPolicy {
+        self.refusals_count = count;
+        self
+    }
+
     /// The delays between attempts.
     #[must_use]
     pub fn backoff(&self) -> &Backoff {

@@ -59,6 +59,15 @@ pub struct Vendor {
     pub source: &'static str,
 }
 
+impl Vendor {
+    /// Whether it may refuse a call inside a stream that began with a status of 200.
+    #[must_use]
+    pub fn refuses_in_streams(&self) -> bool {
+        // Azure's Responses, and a gateway that has answered before it has asked.
+        self.hint_on_success_refuses || self.name == "openrouter"
+    }
+}
+
 /// The vendors, those first whose signs outweigh the others'.
 static TABLE: &[&[Vendor]] = &[gateways::ROWS, llm::ROWS, web::ROWS, generic::ROWS];
 

@@ -18,6 +18,7 @@ pub struct Attempt {
     pub(super) number: u32,
     pub(super) queued: Duration,
     pub(super) waited: Duration,
+    pub(super) held_by: Option<Arc<str>>,
     pub(super) said: Said,
 }
 
@@ -44,6 +45,13 @@ impl Attempt {
     #[must_use]
     pub fn waited(&self) -> Duration {
         self.waited
+    }
+
+    /// The limit that held the call back for longest, if it waited for one and [was to name
+    /// it](super::Execute::name_limits).
+    #[must_use]
+    pub fn held_by(&self) -> Option<&Arc<str>> {
+        self.held_by.as_ref()
     }
 
     /// Says how the attempt ended, or what is known so far; the last word counts.

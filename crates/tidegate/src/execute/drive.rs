@@ -76,6 +76,27 @@ struct Way {
     rules: Arc<Rules>,
     /// When to tell of the call next.
     tick: Nanos,
+    held: Held,
+}
+
+/// Which limits held the call, if that is to be known.
+#[derive(Default)]
+struct Held {
+    /// What it waits for now.
+    now: Option<Arc<str>>,
+    /// What it waited for longest, and how long.
+    longest: Option<(Arc<str>, Duration)>,
+}
+
+impl Held {
+    /// The wait is over, and took so long.
+    fn over(&mut self, waited: Duration) {
+        if let Some(limit) = self.now.take()
+            && self.longest.as_ref().is_none_or(|(_, longest)| waited > *longest)
+        {
+            self.longest = Some((limit, waited));
+        }
+    }
 }
 
 struct Run<Fut> {
@@ -157,7 +178,14 @@ where
         };
         let repeatable = self.settings.is_repeatable(&self.call, &rules);
         let course = Course::new(policy, retries.budget, repeatable, bounds, arrived.at());
-        self.enter(Way { arrived, entered: arrived.at(), course, tick: Nanos::ZERO, rules })
+        self.enter(Way {
+            arrived,
+            entered: arrived.at(),
+            course,
+            tick: Nanos::ZERO,
+            rules,
+            held: Held::default(),
+        })
     }
 
     /// Into the queue, at the call's first arrival.
@@ -175,6 +203,9 @@ where
             Poll::Ready(Ok(permit)) => self.begin(permit, way),
             Poll::Ready(Err(refused)) => Step::End(Err(self.turned_down(refused, way))),
             Poll::Pending => {
+                if self.settings.name_limits && way.held.now.is_none() {
+                    way.held.now = acquire.place().map(|place| place.limit);
+                }
                 while !self.settings.listeners.is_empty()
                     && self.alarm.poll(way.tick, &self.gate, context).is_ready()
                 {
@@ -198,11 +229,13 @@ where
     fn begin(&mut self, permit: Permit, mut way: Way) -> Step<T, E, Fut> {
         let since = self.gate.now();
         way.course.went(permit.waited(), since);
+        way.held.over(permit.waited());
         let said = Said::default();
         let attempt = Attempt {
             number: way.course.attempts(),
             queued: permit.waited(),
             waited: way.course.waited(),
+            held_by: way.held.longest.as_ref().map(|(limit, _)| limit.clone()),
             said: said.clone(),
         };
         let future = Box::pin((self.op)(attempt));

@@ -18,6 +18,8 @@ pub(super) struct Settings<'a, E> {
     pub deadline: Option<Instant>,
     pub classify: Option<Classify<'a, E>>,
     pub listeners: Listeners<'a>,
+    /// Whether attempts are told what held them.
+    pub name_limits: bool,
 }
 
 type Classify<'a, E> = Box<dyn FnMut(&E) -> Outcome + Send + 'a>;
@@ -31,6 +33,7 @@ impl<E> Default for Settings<'_, E> {
             deadline: None,
             classify: None,
             listeners: Listeners::default(),
+            name_limits: false,
         }
     }
 }
@@ -123,6 +126,13 @@ impl<'a, T, E, F, Fut> Execute<'a, T, E, F, Fut> {
     /// case.
     pub fn repeatable(mut self, repeatable: bool) -> Self {
         self.settings.repeatable = Some(repeatable);
+        self
+    }
+
+    /// Whether attempts are to know which limit held them; see [`Attempt::held_by`](super::Attempt::held_by). It is
+    /// looked up when a call begins to wait, and so costs nothing to those that do not.
+    pub fn name_limits(mut self, name: bool) -> Self {
+        self.settings.name_limits = name;
         self
     }
 

@@ -62,11 +62,12 @@ impl Shared {
         clock: ClockSource,
         chance: Chance,
         simple: bool,
+        refusals_count: bool,
     ) -> Result<Shared, ChangeError> {
         let wall = clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let engine = Engine::new(&config, clock.now(), wall)?;
         let inner = Mutex::new(Inner { engine, seats: Seats::default(), armed: None, lost: 0 });
-        let rules = RwLock::new(Arc::new(Rules::new(config, &Rules::default())));
+        let rules = RwLock::new(Arc::new(Rules::new(config, refusals_count, &Rules::default())));
         Ok(Shared { inner, rules, clock, chance, simple, timer: Arc::default() })
     }
 
@@ -74,7 +75,7 @@ impl Shared {
         // Held meanwhile, so that of two configs that come at once both sides keep the same one.
         let mut rules = self.rules.write();
         self.act(|engine, now| engine.reconfigure(config, now))?;
-        *rules = Arc::new(Rules::new(config.clone(), &rules));
+        *rules = Arc::new(rules.under(config.clone()));
         Ok(())
     }
 

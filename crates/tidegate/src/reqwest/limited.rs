@@ -2,21 +2,20 @@
 
 use std::time::Duration;
 
-use ::reqwest::{Request, Response};
+use ::reqwest::{Body, Request, Response};
 use async_trait::async_trait;
 use http::{Extensions, HeaderMap};
 use reqwest_middleware::{Error, Middleware, Next};
 use tidegate_core::Call;
+use tidegate_core::request::Asked;
 use tidegate_core::retry::RetryPolicy;
 use tokio::sync::Mutex;
 
-use super::asked::call_of;
-use super::cost::Meaning;
-use super::metered::metered;
-use super::reply::look_into;
+use super::reply::{from_http, to_http};
 use crate::execute::{Attempt, ExecuteError};
 use crate::gate::Gate;
 use crate::outcome::Outcome;
+use crate::wire::{Meaning, Shown, judge};
 
 /// Lets the requests of a client go when their limits allow, and makes those again that failed; see the
 /// [module](super).
@@ -71,10 +70,10 @@ impl Middleware for Limited {
         next: Next<'_>,
     ) -> Result<Response, Error> {
         let stated = extensions.get::<Call>().unwrap_or(&self.call);
-        let call = call_of(&request, stated, self.gate.shared.rules().config());
+        let call = call_of(&request, stated, &self.gate);
         // What its method or the preset says is known to the gate.
         let repeatable = self.repeatable || request.headers().contains_key("idempotency-key");
-        let meaning = Meaning { gate: self.gate.shared.clone(), call: call.clone() };
+        let meaning = Meaning::of(&self.gate, &call);
         let source = Source::new(request);
         let only_once = source.is_single();
         let extensions = Mutex::new(extensions);
@@ -83,7 +82,7 @@ impl Middleware for Limited {
         let sent = self.gate.execute(call, |attempt| async move {
             let request = source.copy().ok_or(Failed::Spent)?;
             let reply = next.clone().run(request, *extensions.lock().await).await;
-            judge(reply, &attempt, meaning).await
+            judge_reply(reply, &attempt, meaning).await
         });
         let sent = if repeatable { sent.repeatable(true) } else { sent };
         let sent = if only_once { sent.retry(no_retries()) } else { sent };
@@ -138,7 +137,7 @@ impl Failed {
 struct SentOnce;
 
 /// What an attempt came to. A reply that is no error keeps the permit until its body has ended.
-async fn judge(
+async fn judge_reply(
     reply: Result<Response, Error>,
     attempt: &Attempt,
     meaning: &Meaning,
@@ -152,17 +151,25 @@ async fn judge(
             return Err(Failed::Error(error));
         }
     };
-    let status = reply.status();
     reply.extensions_mut().insert(Attempts { count: attempt.number(), waited: attempt.waited() });
-    attempt.report(Outcome::reply(status, reply.headers()));
-    if status.is_client_error() || status.is_server_error() {
-        let (reply, seen) = look_into(reply).await;
-        attempt.report(Outcome::reply(status, reply.headers()).body(&seen));
-        return Err(Failed::Reply(reply));
+    match judge(to_http(reply), attempt, meaning).await {
+        Ok(reply) => Ok(from_http(reply)),
+        Err(reply) => Err(Failed::Reply(from_http(reply))),
     }
-    // Nobody reads a body that is not there, so it would never end.
-    let empty = reply.content_length() == Some(0);
-    Ok(if empty { reply } else { metered(reply, attempt.keep_permit(), meaning.clone()) })
+}
+
+/// The call that a request is. A body that is streamed shows nothing.
+fn call_of(request: &Request, stated: &Call, gate: &Gate) -> Call {
+    let body = request.body().and_then(Body::as_bytes);
+    let asked = body.and_then(Asked::read);
+    let shown = Shown {
+        method: request.method().as_str(),
+        path: request.url().path(),
+        headers: request.headers(),
+        bytes: body.map(|body| body.len() as u64),
+        asked: asked.as_ref(),
+    };
+    shown.call(stated.clone(), gate)
 }
 
 /// What an error means. One of another middleware says nothing.

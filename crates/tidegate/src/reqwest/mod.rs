@@ -45,10 +45,7 @@
 //! and a stream of events by the usage that passes; both reach the caller unchanged and as they come. Where no
 //! usage is said, or the body is dropped before its end, what was reserved stays spent.
 
-mod asked;
-mod cost;
 mod limited;
-mod metered;
 mod reply;
 
 pub(crate) use limited::outcome_of;

@@ -3,8 +3,18 @@
 use super::walk::{Field, Walk};
 use crate::config::hint::{did_you_mean, distance, quoted};
 
-pub(super) const TOP: &[&str] =
-    &["listen", "state", "global", "services", "loop_types", "loops", "alerts", "profiles", "simulation"];
+pub(super) const TOP: &[&str] = &[
+    "listen",
+    "buffer_memory",
+    "state",
+    "global",
+    "services",
+    "loop_types",
+    "loops",
+    "alerts",
+    "profiles",
+    "simulation",
+];
 pub(super) const STATE: &[&str] = &["path", "redis"];
 pub(super) const ALERTS: &[&str] = &["approaching", "webhook"];
 pub(super) const RETRY: &[&str] =

@@ -24,6 +24,9 @@ impl Walk<'_> {
                         config.listen = listen;
                     }
                 }
+                "buffer_memory" => {
+                    config.buffer_memory = self.size(&field).unwrap_or(config.buffer_memory);
+                }
                 "state" => config.state = self.state(&field),
                 "global" => config.global = self.plain_level(&field),
                 "loops" => config.loops = self.plain_level(&field),

@@ -1,5 +1,12 @@
 //! The limits that a config puts in force, by the names that refusals and metrics give them, each with where it
 //! is from.
+//!
+//! ```
+//! let config = tidegate_core::Config::parse("[services.git]\nrequests = \"60/min\"\n", "tidegate.toml")?;
+//! let limits = tidegate_server::in_force::limits(&config);
+//! assert_eq!((&*limits[0].name, &*limits[0].from()), ("git/requests/1m", "file"));
+//! # Ok::<(), tidegate_core::config::ConfigErrors>(())
+//! ```
 
 use serde_json::{Value, json};
 use tidegate_core::Config;
@@ -9,7 +16,9 @@ use tidegate_core::presets::{self, Preset, Tier};
 use tidegate_core::rate::WindowName;
 
 /// One limit.
+#[derive(Debug)]
 pub struct InForce<'c> {
+    /// Its name; that of a loop's is `loop:*`.
     pub name: String,
     /// How much, in words.
     pub amount: String,
@@ -21,6 +30,7 @@ pub struct InForce<'c> {
 
 impl InForce<'_> {
     /// Where it is from, in words.
+    #[must_use]
     pub fn from(&self) -> String {
         match self.source() {
             None => "file".into(),
@@ -30,11 +40,14 @@ impl InForce<'_> {
     }
 
     /// Who says so outside of the file, and when.
+    #[must_use]
     pub fn evidence(&self) -> Option<String> {
         let (_, _, of) = self.source()?;
         Some(format!("{}: {}, {}, confidence {}", self.from(), of.source, of.date, of.confidence.name()))
     }
 
+    /// All of it, for a program.
+    #[must_use]
     pub fn json(&self) -> Value {
         let mut value = json!({ "name": self.name, "from": "file" });
         if let Some((preset, tier, of)) = self.source() {
@@ -64,6 +77,7 @@ impl InForce<'_> {
 }
 
 /// All limits of a config.
+#[must_use]
 pub fn limits(config: &Config) -> Vec<InForce<'_>> {
     let mut found = Vec::new();
     level(&mut found, "global", &config.global, None);

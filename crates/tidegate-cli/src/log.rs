@@ -1,0 +1,38 @@
+//! Logs on standard error: lines for people, or JSON for whoever collects them.
+
+use std::io::{self, IsTerminal};
+
+use clap::ValueEnum;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// How logs are written.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum LogFormat {
+    /// A line for each event.
+    #[default]
+    Text,
+    /// A JSON object for each event.
+    Json,
+}
+
+/// What is logged of our own unless `TIDEGATE_LOG` names another level.
+const DEFAULT: LevelFilter = LevelFilter::INFO;
+
+/// Has events logged from here on.
+pub fn init(format: LogFormat) {
+    let level = std::env::var("TIDEGATE_LOG").ok().and_then(|level| level.parse().ok()).unwrap_or(DEFAULT);
+    // Of others only warnings: what they say at their lowest levels may hold headers, and so keys.
+    let filter = Targets::new().with_target("tidegate", level).with_default(level.min(LevelFilter::WARN));
+    let registry = tracing_subscriber::registry().with(filter);
+    // Where something listens already, its words count.
+    let _ = match format {
+        LogFormat::Text => {
+            let lines = fmt::layer().with_writer(io::stderr).with_target(false);
+            registry.with(lines.with_ansi(io::stderr().is_terminal())).try_init()
+        }
+        LogFormat::Json => registry.with(fmt::layer().json().with_writer(io::stderr)).try_init(),
+    };
+}

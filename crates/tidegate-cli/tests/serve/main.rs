@@ -1,0 +1,50 @@
+//! `tidegate serve` as a process: what it is started with, what it says, whom it trusts, and how it ends.
+
+mod ending;
+mod proxies;
+mod sidecar;
+mod starting;
+mod tls;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// Sends a request to an address and reads until the other side closes.
+fn ask(address: SocketAddr, path: &str, headers: &str) -> String {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut said = String::new();
+    stream.read_to_string(&mut said).expect("an answer");
+    said
+}
+
+/// Listens, says the same to everybody, and tells what it was asked.
+fn somebody(words: &'static str) -> (SocketAddr, Receiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut request = Vec::new();
+            let mut buffer = [0; 4096];
+            while !request.ends_with(b"\r\n\r\n") {
+                match stream.read(&mut buffer) {
+                    Ok(read) if read > 0 => request.extend_from_slice(&buffer[..read]),
+                    _ => break,
+                }
+            }
+            stream.write_all(words.as_bytes()).ok();
+            if tell.send(String::from_utf8_lossy(&request).into_owned()).is_err() {
+                return;
+            }
+        }
+    });
+    (address, told)
+}
+
+const WELL: &str = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\nconnection: close\r\n\r\nwell";

@@ -1,0 +1,86 @@
+//! The process.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A folder of its own, gone at the end.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn with(file: &str, text: &str) -> Folder {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("tidegate-serve-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        std::fs::write(path.join(file), text).expect("a file");
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// `tidegate serve` with a config in its working directory, on a free port.
+pub struct Sidecar {
+    child: Child,
+    pub address: SocketAddr,
+    _folder: Folder,
+}
+
+impl Sidecar {
+    pub fn start(config: &str, environment: &[(&str, &str)]) -> Sidecar {
+        let folder = Folder::with("tidegate.toml", config);
+        let mut command = command(&folder);
+        command.args(["--listen", "127.0.0.1:0"]).envs(environment.iter().copied());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+        let mut first = String::new();
+        let stdout = child.stdout.take().expect("piped");
+        BufReader::new(stdout).read_line(&mut first).expect("a line");
+        let address = first.trim().strip_prefix("http://").and_then(|address| address.parse().ok());
+        let Some(address) = address else {
+            let mut error = String::new();
+            child.stderr.take().expect("piped").read_to_string(&mut error).ok();
+            panic!("no URL but {first:?}: {error}");
+        };
+        Sidecar { child, address, _folder: folder }
+    }
+
+    /// Asks it to stop.
+    pub fn terminate(&self) {
+        use rustix::process::{Pid, Signal, kill_process};
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).expect("it runs");
+    }
+
+    /// Waits for its end, and gives what it logged.
+    pub fn end(mut self) -> (ExitStatus, String) {
+        let mut log = String::new();
+        self.child.stderr.take().expect("piped").read_to_string(&mut log).expect("text");
+        (self.child.wait().expect("ended"), log)
+    }
+}
+
+impl Drop for Sidecar {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// The command, in that folder and with no proxy in its environment.
+pub fn command(folder: &Folder) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.arg("serve").current_dir(&folder.0);
+    for name in
+        ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy"]
+    {
+        command.env_remove(name);
+    }
+    command
+}

@@ -1,0 +1,97 @@
+//! What it is started with, and what it says of that.
+
+use super::sidecar::{Folder, Sidecar, command};
+use super::{WELL, ask, somebody};
+
+#[test]
+fn the_config_in_the_working_directory_is_used_and_its_limits_are_logged_with_their_origin() {
+    let (upstream, asked) = somebody(WELL);
+    let config = format!(
+        "[services.local]\nupstream = \"http://{upstream}\"\nrequests = \"120/2s\"\n[services.github]\npreset = \"github\"\n"
+    );
+    let sidecar = Sidecar::start(&config, &[]);
+    let said = ask(sidecar.address, "/local/hello", "");
+    assert!(said.starts_with("HTTP/1.1 200 OK") && said.ends_with("well"), "{said}");
+    assert!(asked.recv().expect("asked").starts_with("GET /hello HTTP/1.1"));
+    sidecar.terminate();
+    let (status, log) = sidecar.end();
+    assert_eq!(status.code(), Some(0), "{log}");
+    for (limit, from) in [("local/requests/2s", "file"), ("github/concurrency", "preset github, every tier")]
+    {
+        let line =
+            log.lines().find(|line| line.contains(limit)).unwrap_or_else(|| panic!("{limit} in {log}"));
+        assert!(line.contains(&format!("from=\"{from}\"")), "{line}");
+    }
+}
+
+#[test]
+fn without_a_config_the_presets_are_served() {
+    let sidecar = Sidecar::start("", &[]);
+    let status = ask(sidecar.address, "/v1/status", "");
+    assert!(
+        status.contains("https://api.openai.com") && status.contains("https://api.anthropic.com"),
+        "{status}"
+    );
+}
+
+#[test]
+fn what_is_wrong_is_said_and_ends_with_2() {
+    for (config, arguments, words) in [
+        ("[services.a]\nrequsts = 5\n", &[][..], "tidegate.toml:2:1"),
+        ("", &["--config", "nowhere.toml"], "cannot read the config nowhere.toml"),
+        ("", &["--listen", "0.0.0.0:0"], "--insecure-listen"),
+        (
+            "[services.a]\nupstream = \"http://a.example\"\napi_key_env = \"NOT_SET_ANYWHERE\"\n",
+            &[],
+            "services.a",
+        ),
+        ("[services.a]\nupstream = \"http://me:hunter2@a.example\"\n", &[], "services.a"),
+    ] {
+        let folder = Folder::with("tidegate.toml", config);
+        let output = command(&folder).args(arguments).output().expect("ran");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(words) && !error.contains("hunter2"), "{words}: {error}");
+    }
+}
+
+#[test]
+fn a_port_that_is_taken_ends_with_1() {
+    let (taken, _asked) = somebody(WELL);
+    let folder = Folder::with("tidegate.toml", "");
+    let output = command(&folder).args(["--listen", &taken.to_string()]).output().expect("ran");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&format!("cannot listen on {taken}")));
+}
+
+#[test]
+fn no_secret_is_in_the_log_or_in_an_error() {
+    let (upstream, asked) = somebody(WELL);
+    let config = format!(
+        "[services.ours]\nupstream = \"http://{upstream}\"\napi_key_env = \"THE_KEY\"\n\
+         [services.theirs]\nupstream = \"http://{upstream}\"\n[services.down]\nupstream = \"http://127.0.0.1:1\"\n\
+         retry = {{ max_retries = 0 }}\n"
+    );
+    let sidecar = Sidecar::start(&config, &[("THE_KEY", "sk-hunter2"), ("TIDEGATE_LOG", "trace")]);
+    let mut said = ask(sidecar.address, "/ours/x", "");
+    assert!(asked.recv().expect("asked").contains("authorization: Bearer sk-hunter2"));
+    for path in
+        ["/theirs/hunter2/x?key=hunter2", "/down/hunter2?key=hunter2", "/down/../hunter2", "/v1/status"]
+    {
+        said += &ask(sidecar.address, path, "authorization: Bearer sk-hunter2\r\nx-tidegate-loop: a\r\n");
+    }
+    said += &ask(sidecar.address, "/theirs/x", "x-tidegate-priority: urgent\r\nx-api-key: hunter2\r\n");
+    sidecar.terminate();
+    let (_, log) = sidecar.end();
+    assert!(log.contains("service=\"ours\""), "each call is logged: {log}");
+    assert!(!log.contains("hunter2") && !said.contains("hunter2"), "{log}\n{said}");
+}
+
+#[test]
+fn logs_are_json_where_that_is_wanted() {
+    let folder = Folder::with("tidegate.toml", "[services.a]\nrequests = \"1/s\"\n");
+    let output =
+        command(&folder).args(["--log", "json", "--listen", "192.0.2.1:1", "--insecure-listen"]).output();
+    let error = String::from_utf8(output.expect("ran").stderr).expect("text");
+    assert!(error.starts_with("tidegate: cannot listen on"), "{error}");
+}

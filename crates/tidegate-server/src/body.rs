@@ -1,0 +1,62 @@
+//! What the sidecar answers with: words of its own, or an upstream's as they come.
+
+use std::error::Error;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use http_body_util::Full;
+use serde_json::Value;
+
+use crate::proxy::Proxied;
+
+/// Why a body broke off. Whoever reads it sees the connection end.
+pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
+
+/// The body of an answer.
+pub(crate) enum Body {
+    /// Words of our own.
+    Own(Full<Bytes>),
+    /// An upstream's.
+    Proxied(Box<Proxied>),
+}
+
+/// An answer of the sidecar's own.
+pub(crate) fn json(status: StatusCode, value: &Value) -> Response<Body> {
+    let mut response = Response::new(Body::Own(Full::new(format!("{value}\n").into())));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut *self {
+            Body::Own(body) => Pin::new(body).poll_frame(context).map_err(|never| match never {}),
+            Body::Proxied(body) => Pin::new(&mut **body).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Body::Own(body) => body.is_end_stream(),
+            Body::Proxied(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Body::Own(body) => body.size_hint(),
+            Body::Proxied(body) => body.size_hint(),
+        }
+    }
+}

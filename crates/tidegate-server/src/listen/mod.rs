@@ -1,0 +1,171 @@
+//! Connections: who is let in, what they speak, and how they end.
+//!
+//! A connection speaks HTTP/1.1, or HTTP/2 if it begins with that protocol's preface. When the sidecar stops, idle
+//! connections are closed at once and the others after what they are about; when its patience is over they are
+//! dropped, and what they were about with them.
+
+mod patient;
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tracing::{debug, warn};
+
+use crate::app::App;
+use patient::Patient;
+
+/// How many clients may be connected unless said otherwise: each call that waits has a connection.
+const MAX_CONNECTIONS: usize = 16_384;
+/// How long a head may be, all its headers together.
+const MAX_HEAD: usize = 64 << 10;
+/// How many headers it may have.
+const MAX_HEADERS: usize = 128;
+/// How many calls one HTTP/2 connection may carry at once.
+const MAX_STREAMS: u32 = 1_024;
+/// How HTTP/2 begins.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0";
+/// How long to wait after a connection could not be accepted: most often there are no files left.
+const RECOVER: Duration = Duration::from_millis(100);
+
+/// What becomes of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// They are served.
+    Serving,
+    /// They end after what they are about.
+    Draining,
+    /// They end.
+    Cut,
+}
+
+/// What it takes to serve connections.
+pub(crate) struct Listening {
+    app: Arc<App>,
+    phase: watch::Receiver<Phase>,
+    room: Arc<Semaphore>,
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+}
+
+impl Listening {
+    pub fn new(app: Arc<App>, phase: watch::Receiver<Phase>, max_connections: Option<usize>) -> Listening {
+        let mut http1 = http1::Builder::new();
+        http1
+            .timer(TokioTimer::new())
+            .header_read_timeout(app.times.client_head)
+            .max_buf_size(MAX_HEAD)
+            .max_headers(MAX_HEADERS);
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
+            .timer(TokioTimer::new())
+            .max_header_list_size(MAX_HEAD as u32)
+            .max_concurrent_streams(MAX_STREAMS)
+            .keep_alive_interval(app.times.client)
+            .keep_alive_timeout(app.times.client);
+        let room = Arc::new(Semaphore::new(max_connections.unwrap_or(MAX_CONNECTIONS)));
+        Listening { app, phase, room, http1, http2 }
+    }
+
+    /// Accepts connections until it is told to stop.
+    pub async fn accept(self, listener: TcpListener) {
+        let this = Arc::new(self);
+        let mut phase = this.phase.clone();
+        loop {
+            let accepted = async {
+                // Closed never: it is ours.
+                let room = this.room.clone().acquire_owned().await.ok()?;
+                Some((listener.accept().await, room))
+            };
+            let (accepted, room) = tokio::select! {
+                Some(accepted) = accepted => accepted,
+                _ = phase.wait_for(|phase| *phase != Phase::Serving) => return,
+            };
+            match accepted {
+                Ok((stream, _)) => {
+                    // Events are small, and to be there at once.
+                    stream.set_nodelay(true).ok();
+                    tokio::spawn(this.clone().serve(stream, room));
+                }
+                Err(error) => {
+                    warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(RECOVER).await;
+                }
+            }
+        }
+    }
+
+    /// Serves a connection to its end.
+    async fn serve<S>(self: Arc<Listening>, stream: S, room: OwnedSemaphorePermit)
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let _counted = (self.app.count_connection(), room);
+        let mut phase = self.phase.clone();
+        if let Err(error) = self.speak(stream, &mut phase).await {
+            debug!(%error, "a connection broke");
+        }
+    }
+
+    async fn speak<S>(&self, mut stream: S, phase: &mut watch::Receiver<Phase>) -> Result<(), hyper::Error>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let beginning = tokio::time::timeout(self.app.times.client_head, beginning(&mut stream));
+        let first = tokio::select! {
+            beginning = beginning => match beginning {
+                Ok(Ok(first)) => first,
+                // Nothing came, or nothing that could be read.
+                Ok(Err(_)) | Err(_) => return Ok(()),
+            },
+            _ = phase.wait_for(|phase| *phase != Phase::Serving) => return Ok(()),
+        };
+        let is_http2 = first.starts_with(PREFACE);
+        let stream = Patient::new(stream, first, self.app.times.client);
+        let app = self.app.clone();
+        let service = service_fn(move |request| app.clone().answer(Box::new(request)));
+        // As hyper has it: both protocols, the same way, and no common type.
+        macro_rules! drive {
+            ($connection:expr) => {{
+                let mut connection = pin!($connection);
+                loop {
+                    tokio::select! {
+                        biased;
+                        result = connection.as_mut() => return result,
+                        changed = phase.changed() => match *phase.borrow_and_update() {
+                            Phase::Draining if changed.is_ok() => connection.as_mut().graceful_shutdown(),
+                            _ => return Ok(()),
+                        },
+                    }
+                }
+            }};
+        }
+        if is_http2 {
+            drive!(self.http2.serve_connection(stream, service))
+        } else {
+            drive!(self.http1.serve_connection(stream, service))
+        }
+    }
+}
+
+/// The first bytes, as many as it takes to know what is spoken.
+async fn beginning(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Bytes> {
+    let mut first = BytesMut::with_capacity(1_024);
+    loop {
+        if stream.read_buf(&mut first).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let seen = first.len().min(PREFACE.len());
+        if seen == PREFACE.len() || first[..seen] != PREFACE[..seen] {
+            return Ok(first.freeze());
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! A client's socket, and as much patience with it as was agreed.
+//!
+//! What was read to learn the protocol is read again. A client that takes nothing of what it is sent for as long as the
+//! patience lasts is gone for all that we know: its reply ends in an error, and gives back what it holds.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, Sleep};
+
+pub(super) struct Patient<S> {
+    stream: TokioIo<S>,
+    first: Bytes,
+    patience: Duration,
+    /// When it ends, once a client has been slow.
+    alarm: Option<Pin<Box<Sleep>>>,
+    /// Whether the client is slow right now.
+    waiting: bool,
+}
+
+impl<S> Patient<S> {
+    pub fn new(stream: S, first: Bytes, patience: Duration) -> Patient<S> {
+        Patient { stream: TokioIo::new(stream), first, patience, alarm: None, waiting: false }
+    }
+
+    /// What came of a write; nothing for too long is an error.
+    fn judged<T>(&mut self, written: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.waiting = false;
+            return written;
+        }
+        let until = Instant::now() + self.patience;
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
+        if !self.waiting {
+            self.waiting = true;
+            alarm.as_mut().reset(until);
+        }
+        match alarm.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> Read for Patient<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        mut into: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.first.is_empty() {
+            return Pin::new(&mut self.stream).poll_read(context, into);
+        }
+        let most = self.first.len().min(into.remaining());
+        into.put_slice(&self.first[..most]);
+        self.first.advance(most);
+        if self.first.is_empty() {
+            // Else its memory stays as long as the connection does.
+            self.first = Bytes::new();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> Write for Patient<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.judged(written, context)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
+        self.judged(written, context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        self.judged(flushed, context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let shut = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.judged(shut, context)
+    }
+}

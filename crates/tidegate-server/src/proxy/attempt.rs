@@ -1,0 +1,100 @@
+//! One attempt: the request goes out, and what comes back is judged.
+
+use std::time::Duration;
+
+use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use hyper::body::Incoming;
+use tidegate::wire::{Meaning, ReplyBody, judge};
+use tidegate::{Attempt, Outcome};
+
+use super::client::Client;
+use super::source::Outgoing;
+use super::timed::Timed;
+use crate::server::Times;
+
+/// A reply, and the permit that goes with it.
+pub(super) type Reply = Response<ReplyBody<Timed<Incoming>>>;
+
+/// What is sent, the body apart.
+pub(super) struct Head {
+    pub method: Method,
+    pub uri: Uri,
+    pub headers: HeaderMap,
+}
+
+/// An attempt that did not succeed.
+pub(super) enum Failed {
+    /// The upstream said so.
+    Reply(Box<Reply>),
+    /// There was no connection to it.
+    Unreached,
+    /// It broke off before it answered.
+    Broken,
+    /// It did not answer in time.
+    Slow(Duration),
+    /// The body was sent, and there is no copy of it.
+    Spent,
+}
+
+impl Failed {
+    /// What the client is told where the upstream did not say anything: a status, a word and a sentence.
+    pub fn told(&self) -> (StatusCode, &'static str, String) {
+        match self {
+            Failed::Reply(reply) => {
+                (reply.status(), "upstream_error", "the upstream answered with an error".into())
+            }
+            Failed::Unreached => {
+                (StatusCode::BAD_GATEWAY, "upstream_unreachable", "the upstream cannot be reached".into())
+            }
+            Failed::Broken => {
+                let message = "the connection to the upstream broke off before it answered";
+                (StatusCode::BAD_GATEWAY, "upstream_broken", message.into())
+            }
+            Failed::Slow(patience) => {
+                let message = format!("the upstream did not answer within {patience:?}");
+                (StatusCode::GATEWAY_TIMEOUT, "upstream_timeout", message)
+            }
+            Failed::Spent => {
+                let message = "the body of the request was sent, and was too large to be kept";
+                (StatusCode::BAD_GATEWAY, "upstream_broken", message.into())
+            }
+        }
+    }
+}
+
+/// Makes an attempt.
+pub(super) async fn send(
+    client: &Client,
+    head: &Head,
+    body: Option<Outgoing>,
+    attempt: Attempt,
+    meaning: &Meaning,
+    times: Times,
+) -> Result<Reply, Failed> {
+    let Some(body) = body else { return Err(Failed::Spent) };
+    let mut request = Request::new(body);
+    *request.method_mut() = head.method.clone();
+    *request.uri_mut() = head.uri.clone();
+    *request.headers_mut() = head.headers.clone();
+    let answered = async {
+        let reply = client.send(request).await.map_err(|error| {
+            tracing::debug!(error = &error as &dyn std::error::Error, "an attempt failed");
+            if error.is_connect() {
+                attempt.report(Outcome::unreached());
+                Failed::Unreached
+            } else {
+                attempt.report(Outcome::failed());
+                Failed::Broken
+            }
+        })?;
+        let reply = reply.map(|body| Timed::new(body, times.upstream));
+        judge(reply, &attempt, meaning).await.map_err(|reply| Failed::Reply(Box::new(reply)))
+    };
+    match tokio::time::timeout(times.upstream_head, answered).await {
+        Ok(result) => result,
+        Err(_) => {
+            attempt.report(Outcome::failed());
+            Err(Failed::Slow(times.upstream_head))
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Which headers go on, and which are between two neighbours only.
+
+use bytes::BytesMut;
+use http::HeaderMap;
+use http::header::{
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+
+/// Headers of one connection, beside those that `Connection` names.
+const HOP_BY_HOP: [HeaderName; 9] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+/// What begins so is for us.
+const OURS: &str = "x-tidegate-";
+/// A body under one of these is signed, or its signature is: it is not ours to change.
+const SIGNED: [&str; 7] = [
+    "x-amz-content-sha256",
+    "x-amz-date",
+    "content-digest",
+    "digest",
+    "content-md5",
+    "signature",
+    "signature-input",
+];
+
+/// Makes a request's headers those that its upstream gets.
+pub(super) fn to_upstream(headers: &mut HeaderMap) {
+    drop_hop_by_hop(headers);
+    for name in [HOST, CONTENT_LENGTH, EXPECT] {
+        // The client that sends it knows better.
+        headers.remove(name);
+    }
+    let ours: Vec<HeaderName> =
+        headers.keys().filter(|name| name.as_str().starts_with(OURS)).cloned().collect();
+    for name in ours {
+        headers.remove(name);
+    }
+}
+
+/// Gives the values memory of their own. As they come they are parts of the connection's buffer, all of which they keep:
+/// of little weight in a call that goes at once, and most of its weight in one that waits.
+pub(super) fn detach(headers: &mut HeaderMap) {
+    let length = headers.values().map(HeaderValue::len).sum();
+    let mut all = BytesMut::with_capacity(length);
+    for value in headers.values() {
+        all.extend_from_slice(value.as_bytes());
+    }
+    let mut all = all.freeze();
+    for value in headers.values_mut() {
+        let own = HeaderValue::from_maybe_shared(all.split_to(value.len()));
+        if let Ok(mut own) = own {
+            own.set_sensitive(value.is_sensitive());
+            *value = own;
+        }
+    }
+}
+
+/// Asks for an answer that can be read on its way: what is compressed does not say what it cost.
+pub(super) fn ask_for_plain(headers: &mut HeaderMap) {
+    headers.remove(ACCEPT_ENCODING);
+}
+
+/// Makes a reply's headers those that the client gets.
+pub(super) fn to_client(headers: &mut HeaderMap) {
+    drop_hop_by_hop(headers);
+}
+
+/// Whether a body may not be changed.
+pub(super) fn is_signed(headers: &HeaderMap) -> bool {
+    let by_key = |value: &HeaderValue| value.as_bytes().starts_with(b"AWS4-");
+    SIGNED.iter().any(|name| headers.contains_key(*name)) || headers.get("authorization").is_some_and(by_key)
+}
+
+fn drop_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named.iter().chain(&HOP_BY_HOP) {
+        headers.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        lines
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .collect()
+    }
+
+    #[test]
+    fn what_is_between_two_neighbours_does_not_go_on() {
+        let mut these = headers(&[
+            ("connection", "close, X-Mine"),
+            ("x-mine", "1"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-authorization", "Basic x"),
+            ("te", "trailers"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "h2c"),
+            ("host", "localhost"),
+            ("content-length", "3"),
+            ("x-tidegate-loop", "agent-7"),
+            ("authorization", "Bearer x"),
+            ("accept", "*/*"),
+        ]);
+        to_upstream(&mut these);
+        let mut left: Vec<&str> = these.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["accept", "authorization"]);
+    }
+
+    #[test]
+    fn values_that_are_detached_are_the_same() {
+        let mut these =
+            headers(&[("authorization", "Bearer x"), ("accept", ""), ("accept", "*/*"), ("x-y", "z")]);
+        these.get_mut("authorization").expect("there").set_sensitive(true);
+        let before = these.clone();
+        detach(&mut these);
+        assert_eq!(these, before);
+        assert!(these["authorization"].is_sensitive());
+    }
+
+    #[test]
+    fn a_signature_is_seen() {
+        assert!(is_signed(&headers(&[("authorization", "AWS4-HMAC-SHA256 Credential=x")])));
+        assert!(is_signed(&headers(&[("content-digest", "sha-256=:x:")])));
+        assert!(!is_signed(&headers(&[("authorization", "Bearer x")])));
+    }
+}

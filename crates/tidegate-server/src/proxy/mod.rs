@@ -1,0 +1,236 @@
+//! The way of one call through the sidecar.
+//!
+//! ```text
+//!  request ─► its service, its address ─► its body, as far as it can be kept ─► which call it is
+//!          ─► the gate: wait, send, judge, send again ─► the reply as it comes, and the permit with it
+//! ```
+//!
+//! Nothing of a reply goes to the client before it is known that there will be no other attempt; from its first byte
+//! on it goes as it comes. A client that goes away drops this future or the reply's body: either ends the call at the
+//! upstream and gives back what it holds.
+
+mod attempt;
+mod client;
+mod headers;
+mod hints;
+mod memory;
+mod path;
+mod reply;
+mod source;
+mod timed;
+mod upstream;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue};
+use http::{HeaderMap, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use parking_lot::Mutex;
+use tidegate::retry::RetryPolicy;
+use tidegate::wire::{Meaning, Shown};
+use tidegate::{Attempt, Call, ExecuteError};
+use tidegate_core::request::Asked;
+use tidegate_core::stream_usage::asking;
+use tracing::debug;
+
+use crate::app::{App, Counted};
+use crate::body::Body;
+use crate::refusal::millis;
+use crate::route::Who;
+use crate::shape::Shape;
+use attempt::{Failed, Head, Reply, send};
+use source::{Source, Unread};
+use upstream::{Nowhere, Service};
+
+pub(crate) use client::Client;
+pub(crate) use memory::Memory;
+pub(crate) use reply::Proxied;
+pub(crate) use upstream::Services;
+pub use upstream::UpstreamError;
+
+const WAITED: HeaderName = HeaderName::from_static("x-tidegate-waited-ms");
+const ATTEMPTS: HeaderName = HeaderName::from_static("x-tidegate-attempts");
+const LIMIT: HeaderName = HeaderName::from_static("x-tidegate-limit");
+
+/// A call that is ready for the gate.
+pub(crate) struct Prepared {
+    call: Call,
+    head: Head,
+    source: Source,
+    /// The caller did not ask what the stream costs; we do.
+    hide_usage: bool,
+    /// Goes with the reply.
+    counted: Option<Counted>,
+}
+
+/// What a call took so far.
+#[derive(Clone, Default)]
+struct Took {
+    attempts: u32,
+    waited: Duration,
+    held_by: Option<Arc<str>>,
+}
+
+/// Why a request is not forwarded: a status, a word and a sentence.
+type Wrong = (StatusCode, &'static str, String);
+
+impl Service {
+    /// Reads a request as far as the gate has to know it.
+    pub async fn prepare(
+        &self,
+        app: &Arc<App>,
+        who: &Who<'_>,
+        name: &str,
+        path: &str,
+        request: Request<Incoming>,
+    ) -> Result<Prepared, Wrong> {
+        let wrong = |code, message: &str| (StatusCode::BAD_REQUEST, code, message.to_owned());
+        let (mut parts, body) = request.into_parts();
+        let uri = self.uri(path, parts.uri.query()).map_err(|nowhere| match nowhere {
+            Nowhere::NoUpstream => (
+                StatusCode::NOT_FOUND,
+                "no_upstream",
+                format!("the service `{name}` has no upstream to forward to"),
+            ),
+            Nowhere::Outside => wrong("bad_path", "the path leads out of the service"),
+        })?;
+        let stated =
+            hints::stated(name, who, &parts.headers).map_err(|message| wrong("bad_hint", &message))?;
+        let counted = app.count_call();
+        let mut source =
+            Source::read(body, &app.memory, app.times.client).await.map_err(|unread| match unread {
+                Unread::Slow => (
+                    StatusCode::REQUEST_TIMEOUT,
+                    "slow_body",
+                    "the body of the request did not come in time".into(),
+                ),
+                Unread::Broken => wrong("broken_body", "the body of the request broke off"),
+            })?;
+
+        let headers = &mut parts.headers;
+        headers::to_upstream(headers);
+        self.put_key(headers);
+        let readable = source.whole().filter(|_| !headers.contains_key(CONTENT_ENCODING));
+        let asked = readable.and_then(|body| Asked::read(body));
+        let shown = Shown {
+            method: parts.method.as_str(),
+            path,
+            headers,
+            bytes: source.length(),
+            asked: asked.as_ref(),
+        };
+        let call = shown.call(stated, &app.gate);
+        let mut hide_usage = false;
+        if call.stated_model().is_some() {
+            headers::ask_for_plain(headers);
+            if asked.is_some_and(|asked| asked.stream)
+                && self.can_be_asked_for_usage(path)
+                && !headers::is_signed(headers)
+                && let Some(asking) = source.whole().and_then(|body| asking(body))
+            {
+                source = source.rewritten(asking);
+                hide_usage = true;
+            }
+        }
+        if app.gate.waiting() > 0 {
+            headers::detach(&mut parts.headers);
+        }
+        let head = Head { method: parts.method, uri, headers: parts.headers };
+        Ok(Prepared { call, head, source, hide_usage, counted: Some(counted) })
+    }
+}
+
+impl Prepared {
+    /// Makes the call.
+    pub async fn go(&mut self, app: &App, shape: Shape) -> Response<Body> {
+        let Prepared { call, head, source, hide_usage, counted } = self;
+        let (call, head, source) = (&*call, &*head, &*source);
+        let took = Mutex::new(Took::default());
+        let meaning = Meaning::of(&app.gate, call);
+        let repeatable = head.headers.contains_key("idempotency-key");
+        let only_once = source.whole().is_none();
+        let execute = app.gate.execute(call, |attempt: Attempt| {
+            *took.lock() = Took {
+                attempts: attempt.number(),
+                waited: attempt.waited(),
+                held_by: attempt.held_by().cloned(),
+            };
+            send(&app.client, head, source.next(), attempt, &meaning, app.times)
+        });
+        // In one place: whoever waits in the queue is as large as what stands here.
+        let mut execute = execute.name_limits(true);
+        if repeatable {
+            execute = execute.repeatable(true);
+        }
+        if only_once {
+            execute = execute.retry(no_retries());
+        }
+        let (mut response, gave_up) = match (&mut execute).await {
+            Ok(reply) => (pass_on(reply, *hide_usage, counted.take()), false),
+            Err(ExecuteError::Refused(refused)) => (shape.refused(&refused), false),
+            Err(ExecuteError::Failed(failed)) => (told(failed, shape, counted.take()), false),
+            Err(ExecuteError::Exhausted { last, waited, .. }) => {
+                took.lock().waited = waited;
+                (told(last, shape, counted.take()), true)
+            }
+            Err(_) => {
+                let message = "the call could not be made";
+                (shape.error(StatusCode::BAD_GATEWAY, "upstream_broken", message), false)
+            }
+        };
+        let took = took.into_inner();
+        debug!(
+            service = call.service(),
+            method = %head.method,
+            status = response.status().as_u16(),
+            attempts = took.attempts,
+            waited_ms = millis(took.waited),
+            "call"
+        );
+        took.tell(response.headers_mut());
+        if gave_up {
+            // What was worth trying again was tried: an SDK that goes on would only multiply it.
+            response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
+        }
+        response
+    }
+}
+
+impl Took {
+    fn tell(&self, headers: &mut HeaderMap) {
+        headers.insert(WAITED, millis(self.waited).into());
+        headers.insert(ATTEMPTS, self.attempts.into());
+        if let Some(limit) =
+            self.held_by.as_ref().and_then(|limit| HeaderValue::from_bytes(limit.as_bytes()).ok())
+        {
+            headers.insert(LIMIT, limit);
+        }
+    }
+}
+
+/// What the upstream said last is worth more than words of ours.
+fn told(failed: Failed, shape: Shape, counted: Option<Counted>) -> Response<Body> {
+    match failed {
+        Failed::Reply(reply) => pass_on(*reply, false, counted),
+        failed => {
+            let (status, code, message) = failed.told();
+            shape.error(status, code, &message)
+        }
+    }
+}
+
+fn pass_on(reply: Reply, hide_usage: bool, counted: Option<Counted>) -> Response<Body> {
+    let (mut parts, body) = reply.into_parts();
+    headers::to_client(&mut parts.headers);
+    if hide_usage {
+        parts.headers.remove(CONTENT_LENGTH);
+    }
+    // hyper speaks for this side of us.
+    parts.version = http::Version::HTTP_11;
+    Response::from_parts(parts, Body::Proxied(Box::new(Proxied::new(body, hide_usage, counted))))
+}
+
+fn no_retries() -> RetryPolicy {
+    RetryPolicy::builder().max_retries(0).build().unwrap_or_default()
+}

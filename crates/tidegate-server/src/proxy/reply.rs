@@ -1,0 +1,70 @@
+//! The body of a reply on its way to the client.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tidegate::wire::ReplyBody;
+use tidegate_core::stream_usage::Hidden;
+
+use super::timed::Timed;
+use crate::app::Counted;
+use crate::body::BoxError;
+
+/// An upstream's words as they come, the permit with them.
+pub(crate) struct Proxied {
+    body: ReplyBody<Timed<Incoming>>,
+    /// Takes out what the client did not ask for; gone at the end.
+    hidden: Option<Hidden>,
+    _counted: Option<Counted>,
+}
+
+impl Proxied {
+    pub fn new(body: ReplyBody<Timed<Incoming>>, hide_usage: bool, counted: Option<Counted>) -> Proxied {
+        Proxied { body, hidden: hide_usage.then(Hidden::default), _counted: counted }
+    }
+}
+
+impl Body for Proxied {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        loop {
+            let frame = ready!(Pin::new(&mut this.body).poll_frame(context));
+            let Some(hidden) = &mut this.hidden else { return Poll::Ready(frame) };
+            let shown = match frame {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(bytes) => hidden.push(&bytes),
+                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                },
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => {
+                    let rest = hidden.finish();
+                    this.hidden = None;
+                    if rest.is_empty() {
+                        return Poll::Ready(None);
+                    }
+                    rest
+                }
+            };
+            if !shown.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(shown.into()))));
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.hidden.is_none() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.hidden.is_some() { SizeHint::default() } else { self.body.size_hint() }
+    }
+}

@@ -1,0 +1,155 @@
+//! What a path means.
+//!
+//! `/{service}/{path…}` is forwarded; `/~{loop}[:{loop_type}][,{priority}]/{service}/{path…}` is the same with hints
+//! for SDKs that can send no headers. A few first words are the sidecar's own, and no service may be named so.
+
+use std::borrow::Cow;
+
+use tidegate::Priority;
+
+/// First words of the sidecar's own routes, beside the empty one.
+const OWN: [&str; 4] = ["v1", "metrics", "healthz", "readyz"];
+
+/// Where a request goes.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Route<'p> {
+    /// To the sidecar itself.
+    Own,
+    /// To a service.
+    Service {
+        /// What the URL says about the caller.
+        who: Who<'p>,
+        /// Its name.
+        service: &'p str,
+        /// The path there: empty, or with a slash in front.
+        path: &'p str,
+    },
+}
+
+/// What a URL says about the caller.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Who<'p> {
+    pub loop_id: Option<Cow<'p, str>>,
+    pub loop_type: Option<Cow<'p, str>>,
+    pub priority: Option<Priority>,
+}
+
+/// Reads a path.
+///
+/// # Errors
+/// What is wrong with its hints, in words.
+pub(crate) fn route(path: &str) -> Result<Route<'_>, String> {
+    let (mut first, mut rest) = first_word(path);
+    let mut who = Who::default();
+    if let Some(hints) = first.strip_prefix('~') {
+        who = read_who(hints)?;
+        (first, rest) = first_word(rest);
+        if first.is_empty() || OWN.contains(&first) {
+            return Err("after the hints of the URL comes a service: `/~{loop}/{service}/…`".into());
+        }
+    }
+    Ok(if first.is_empty() || OWN.contains(&first) {
+        Route::Own
+    } else {
+        Route::Service { who, service: first, path: rest }
+    })
+}
+
+fn first_word(path: &str) -> (&str, &str) {
+    let path = path.strip_prefix('/').unwrap_or(path);
+    path.split_at(path.find('/').unwrap_or(path.len()))
+}
+
+fn read_who(hints: &str) -> Result<Who<'_>, String> {
+    let (hints, priority) = match hints.rsplit_once(',') {
+        Some((hints, priority)) => (hints, Some(priority)),
+        None => (hints, None),
+    };
+    let (loop_id, loop_type) = match hints.split_once(':') {
+        Some((loop_id, loop_type)) => (loop_id, Some(loop_type)),
+        None => (hints, None),
+    };
+    let priority = priority.map(|name| decoded(name)?.parse().map_err(|error| format!("{error}")));
+    Ok(Who {
+        loop_id: Some(decoded(loop_id)?).filter(|id| !id.is_empty()),
+        loop_type: loop_type.map(decoded).transpose()?.filter(|name| !name.is_empty()),
+        priority: priority.transpose()?,
+    })
+}
+
+/// A word with its `%xx` read.
+fn decoded(word: &str) -> Result<Cow<'_, str>, String> {
+    if !word.contains('%') {
+        return Ok(word.into());
+    }
+    let wrong = || format!("`{word}` is not a percent-encoded text");
+    let mut bytes = Vec::with_capacity(word.len());
+    let mut rest = word.as_bytes();
+    while let Some((byte, tail)) = rest.split_first() {
+        rest = tail;
+        if *byte == b'%' {
+            let digits =
+                tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok()).ok_or_else(wrong)?;
+            bytes.push(u8::from_str_radix(digits, 16).map_err(|_| wrong())?);
+            rest = &tail[2..];
+        } else {
+            bytes.push(*byte);
+        }
+    }
+    String::from_utf8(bytes).map(Cow::Owned).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(path: &str) -> (Who<'_>, &str, &str) {
+        match route(path) {
+            Ok(Route::Service { who, service, path }) => (who, service, path),
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_path_names_a_service_and_what_is_asked_of_it() {
+        assert_eq!(service("/openai/v1/models"), (Who::default(), "openai", "/v1/models"));
+        assert_eq!(service("/openai"), (Who::default(), "openai", ""));
+        assert_eq!(service("/openai//x"), (Who::default(), "openai", "//x"));
+        for own in ["/", "/v1/status", "/healthz", "/readyz", "/metrics", ""] {
+            assert_eq!(route(own), Ok(Route::Own), "{own}");
+        }
+    }
+
+    #[test]
+    fn hints_in_the_url_say_who_calls() {
+        let (who, name, path) = service("/~agent-7:code,high/openai/v1/models");
+        assert_eq!((name, path), ("openai", "/v1/models"));
+        assert_eq!((who.loop_id.as_deref(), who.loop_type.as_deref()), (Some("agent-7"), Some("code")));
+        assert_eq!(who.priority, Some(Priority::High));
+        let (who, ..) = service("/~a%2Fb%3A,low/openai/");
+        assert_eq!((who.loop_id.as_deref(), who.priority), (Some("a/b:"), Some(Priority::Low)));
+        let (who, ..) = service("/~:code/openai/");
+        assert_eq!((who.loop_id, who.loop_type.as_deref()), (None, Some("code")));
+    }
+
+    #[test]
+    fn hints_that_make_no_sense_are_told() {
+        for path in
+            ["/~a,urgent/openai/", "/~a%2/openai/", "/~a%ff/openai/", "/~a%zz/openai/", "/~a/", "/~a/v1/x"]
+        {
+            assert!(route(path).is_err(), "{path}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_path_breaks_it_and_what_is_forwarded_is_the_end_of_it(path in "/?~?[a-z%,:~/.0-9]{0,30}") {
+            if let Ok(Route::Service { service, path: rest, .. }) = route(&path) {
+                let end = format!("{service}{rest}");
+                proptest::prop_assert!(path.ends_with(&end), "{} of {}", end, path);
+                proptest::prop_assert!(!service.is_empty() && (rest.is_empty() || rest.starts_with('/')));
+                proptest::prop_assert!(!OWN.contains(&service));
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What a client is told that gets no reply of its upstream: in the upstream's own words, as far as it has any.
+//!
+//! An SDK understands the errors of its vendor and nothing else. So a refusal looks like one of the vendor's, with
+//! our code, limit and times in it beside what the vendor has there.
+
+use http::header::HeaderValue;
+use http::{Response, StatusCode};
+use serde_json::{Map, Value, json};
+use tidegate::Refused;
+use tidegate_core::vendor::Vendor;
+
+use crate::body::{Body, json as answer};
+use crate::refusal::{self, millis};
+
+/// How a vendor writes errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shape {
+    /// As the sidecar itself does.
+    Plain,
+    OpenAi,
+    Anthropic,
+    Google,
+    Aws,
+    /// A message at the top, as GitHub, Cohere and many others have it.
+    Message,
+    Slack,
+}
+
+/// What goes wrong before or instead of a reply.
+struct Told<'t> {
+    status: StatusCode,
+    code: &'t str,
+    message: &'t str,
+    /// Limit and times, if it is a matter of those.
+    more: Map<String, Value>,
+}
+
+/// An error of the sidecar's own, for routes that are nobody else's.
+pub(crate) fn plain(status: StatusCode, code: &str, message: &str) -> Response<Body> {
+    Shape::Plain.error(status, code, message)
+}
+
+impl Shape {
+    pub fn of(vendor: Option<&Vendor>) -> Shape {
+        match vendor.map(|vendor| vendor.name) {
+            None => Shape::Plain,
+            Some("anthropic") => Shape::Anthropic,
+            Some("google-gemini") => Shape::Google,
+            Some("aws-bedrock") => Shape::Aws,
+            Some("slack") => Shape::Slack,
+            Some(
+                "openai" | "azure-openai" | "groq" | "deepseek" | "xai" | "together" | "cerebras"
+                | "fireworks" | "kimi" | "nous" | "openrouter" | "litellm" | "stripe",
+            ) => Shape::OpenAi,
+            Some(name) if name.starts_with("generic") => Shape::Plain,
+            Some(_) => Shape::Message,
+        }
+    }
+
+    /// The gate did not let a call go.
+    pub fn refused(self, refused: &Refused) -> Response<Body> {
+        let mut more = Map::new();
+        more.insert("limit".into(), refused.limit().into());
+        more.insert("retry_after_ms".into(), refused.wait().map(millis).into());
+        let reset = refused.reset().and_then(|reset| jiff::Timestamp::try_from(reset).ok());
+        more.insert("reset_at".into(), reset.map(|reset| format!("{reset:.3}")).into());
+        let (code, message) = (refused.reason().code(), refused.to_string());
+        let mut response =
+            self.write(&Told { status: refusal::status(refused), code, message: &message, more });
+        response.headers_mut().extend(refusal::headers(refused));
+        response
+    }
+
+    /// Something else is in the way. The SDK is not to try it again by itself: what was worth it was tried.
+    pub fn error(self, status: StatusCode, code: &str, message: &str) -> Response<Body> {
+        let mut response = self.write(&Told { status, code, message, more: Map::new() });
+        response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
+        response
+    }
+
+    fn write(self, told: &Told<'_>) -> Response<Body> {
+        let Told { status, code, message, more } = told;
+        let kind = kind(*status);
+        let mut error = json!({ "code": code, "message": message });
+        let mut value = match self {
+            Shape::Plain => json!({ "error": error }),
+            Shape::OpenAi => {
+                error["type"] = kind.openai.into();
+                error["param"] = Value::Null;
+                json!({ "error": error })
+            }
+            Shape::Anthropic => json!({
+                "type": "error",
+                "error": { "type": kind.anthropic, "message": message, "details": { "error_code": code } },
+            }),
+            Shape::Google => json!({
+                "error": { "code": status.as_u16(), "message": message, "status": kind.google, "reason": code },
+            }),
+            Shape::Aws => json!({ "message": message, "code": code }),
+            Shape::Message => json!({ "message": message, "code": code }),
+            Shape::Slack => {
+                json!({ "ok": false, "error": if *status == 429 { "ratelimited" } else { code } })
+            }
+        };
+        let place = match self {
+            Shape::Aws | Shape::Message | Shape::Slack => &mut value,
+            _ => &mut value["error"],
+        };
+        if let Value::Object(place) = place {
+            place.extend(more.clone());
+        }
+        let mut response = answer(*status, &value);
+        if self == Shape::Aws {
+            response.headers_mut().insert("x-amzn-errortype", HeaderValue::from_static(kind.aws));
+        }
+        response
+    }
+}
+
+/// What each vendor calls an error of that status.
+struct Kind {
+    openai: &'static str,
+    anthropic: &'static str,
+    google: &'static str,
+    aws: &'static str,
+}
+
+fn kind(status: StatusCode) -> Kind {
+    let [openai, anthropic, google, aws] = match status.as_u16() {
+        429 => ["rate_limit_exceeded", "rate_limit_error", "RESOURCE_EXHAUSTED", "ThrottlingException"],
+        404 => ["invalid_request_error", "not_found_error", "NOT_FOUND", "ResourceNotFoundException"],
+        413 => ["invalid_request_error", "request_too_large", "INVALID_ARGUMENT", "ValidationException"],
+        400..=499 => {
+            ["invalid_request_error", "invalid_request_error", "INVALID_ARGUMENT", "ValidationException"]
+        }
+        504 => ["server_error", "timeout_error", "DEADLINE_EXCEEDED", "ModelTimeoutException"],
+        503 => ["server_error", "overloaded_error", "UNAVAILABLE", "ServiceUnavailableException"],
+        _ => ["server_error", "api_error", "INTERNAL", "InternalServerException"],
+    };
+    Kind { openai, anthropic, google, aws }
+}

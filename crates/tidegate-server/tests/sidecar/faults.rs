@@ -1,0 +1,126 @@
+//! Upstreams that reset, stall, lie or never end: an error to that caller, and nobody else is harmed.
+
+use http_body_util::BodyExt;
+
+use super::client::{open, post, send};
+use super::script::Script;
+use super::*;
+
+const NO_RETRIES: &str = "retry = { max_retries = 0 }";
+
+#[tokio::test]
+async fn who_cannot_be_reached_is_a_502() {
+    // Nobody listens there, and it is reserved for that.
+    let server = sidecar("http://127.0.0.1:1", NO_RETRIES).await;
+    let reply = post(&server, "/api/x", "").await;
+    assert_eq!(
+        (reply.status.as_u16(), reply.json()["error"]["code"].as_str()),
+        (502, Some("upstream_unreachable"))
+    );
+    assert_eq!(reply.header("x-should-retry"), Some("false"));
+    holds_nothing(&server).await;
+}
+
+#[tokio::test]
+async fn who_resets_before_it_answers_is_a_502() {
+    let upstream = Script::plays(|stage| async move { stage.reset() }).await;
+    let server = sidecar(&upstream.url(), NO_RETRIES).await;
+    let reply = post(&server, "/api/x", "").await;
+    assert_eq!(
+        (reply.status.as_u16(), reply.json()["error"]["code"].as_str()),
+        (502, Some("upstream_broken"))
+    );
+    holds_nothing(&server).await;
+}
+
+#[tokio::test]
+async fn who_never_answers_is_a_504() {
+    let upstream = Script::plays(|mut stage| async move { stage.until_gone().await }).await;
+    let server = impatient(&upstream.url(), NO_RETRIES).await;
+    let reply = post(&server, "/api/x", "").await;
+    assert_eq!(
+        (reply.status.as_u16(), reply.json()["error"]["code"].as_str()),
+        (504, Some("upstream_timeout"))
+    );
+    holds_nothing(&server).await;
+}
+
+#[tokio::test]
+async fn what_is_no_http_is_a_502() {
+    for nonsense in
+        ["SSH-2.0-OpenSSH\r\n\r\n", "HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n", "HTTP/9.9 200\r\n\r\n"]
+    {
+        let upstream = Script::says(nonsense).await;
+        let server = sidecar(&upstream.url(), NO_RETRIES).await;
+        assert_eq!(post(&server, "/api/x", "").await.status, 502, "{nonsense}");
+        holds_nothing(&server).await;
+    }
+}
+
+/// The parts of a reply that breaks off must not look whole.
+async fn breaks_off(server: &Server) {
+    let mut reply = open(server, "GET", "/api/x", &[], "").await.expect("a head");
+    assert_eq!(reply.response.status(), 200);
+    let mut whole = true;
+    while let Some(frame) = reply.response.body_mut().frame().await {
+        whole = frame.is_ok();
+    }
+    assert!(!whole, "it must not look whole");
+    holds_nothing(server).await;
+}
+
+#[tokio::test]
+async fn who_says_less_than_it_promised_breaks_the_reply() {
+    let upstream = Script::says("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nsea").await;
+    breaks_off(&sidecar(&upstream.url(), "").await).await;
+}
+
+#[tokio::test]
+async fn who_says_more_than_it_promised_is_cut_at_its_word() {
+    let upstream =
+        Script::says("HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nsea and more, as if it were a reply").await;
+    let server = sidecar(&upstream.url(), "").await;
+    for _ in 0..3 {
+        assert_eq!(send(&server, "GET", "/api/x", &[], "").await.expect("an answer").text(), "sea");
+    }
+    holds_nothing(&server).await;
+}
+
+#[tokio::test]
+async fn who_stalls_in_the_middle_breaks_the_reply() {
+    let upstream = Script::plays(|mut stage| async move {
+        stage.say("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nsea").await;
+        stage.until_gone().await;
+    })
+    .await;
+    breaks_off(&impatient(&upstream.url(), "").await).await;
+}
+
+#[tokio::test]
+async fn who_never_ends_is_read_as_long_as_somebody_listens() {
+    let upstream = Script::plays(|mut stage| async move {
+        use tokio::io::AsyncWriteExt;
+        stage.say("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").await;
+        while stage.stream.write_all(&[b'x'; 4096]).await.is_ok() {}
+    })
+    .await;
+    let server = sidecar(&upstream.url(), "").await;
+    let mut reply = open(&server, "GET", "/api/x", &[], "").await.expect("a head");
+    for _ in 0..100 {
+        assert!(reply.next().await.is_some());
+    }
+    reply.hang_up();
+    holds_nothing(&server).await;
+}
+
+#[tokio::test]
+async fn a_redirect_is_the_clients_to_follow() {
+    let upstream = Script::says(
+        "HTTP/1.1 302 Found\r\nlocation: https://elsewhere.example/\r\ncontent-length: 0\r\n\r\n",
+    )
+    .await;
+    let server = sidecar(&upstream.url(), "").await;
+    let reply = send(&server, "GET", "/api/x", &[], "").await.expect("an answer");
+    assert_eq!((reply.status.as_u16(), reply.header("location")), (302, Some("https://elsewhere.example/")));
+    holds_nothing(&server).await;
+}

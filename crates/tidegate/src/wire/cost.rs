@@ -1,0 +1,136 @@
+//! What a reply says that its call cost, whole or as events.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
+use tidegate_core::Call;
+use tidegate_core::reply::{Reading, StreamReader, UnixMillis, Usage, Verdict};
+
+use crate::gate::{Gate, Shared};
+use crate::outcome::Outcome;
+
+/// The largest JSON body in which usage is looked for.
+const MOST: usize = 16 << 20;
+
+/// What was seen of a reply's body so far.
+pub(super) enum Seen {
+    /// JSON, until it is there whole.
+    Json(Vec<u8>),
+    /// Events, of which only the usage and errors are kept.
+    Events(Box<StreamReader>),
+    /// Nothing that could report a cost.
+    Nothing,
+}
+
+impl Seen {
+    /// What to look for in a body under these headers. What is compressed is not looked into.
+    pub fn of(headers: &HeaderMap) -> Seen {
+        let plain = headers.get(CONTENT_ENCODING).is_none_or(|coding| coding == "identity");
+        let kind = headers.get(CONTENT_TYPE).filter(|_| plain).and_then(|kind| kind.to_str().ok());
+        let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+        let is = |name: &str| kind.eq_ignore_ascii_case(name);
+        if is("text/event-stream") || is("application/vnd.amazon.eventstream") {
+            Seen::Events(Box::default())
+        } else if is("application/json") || kind.to_ascii_lowercase().ends_with("+json") {
+            Seen::Json(Vec::new())
+        } else {
+            Seen::Nothing
+        }
+    }
+
+    /// The next bytes.
+    pub fn push(&mut self, bytes: &[u8]) {
+        match self {
+            Seen::Json(body) if body.len() + bytes.len() <= MOST => body.extend_from_slice(bytes),
+            Seen::Json(_) => *self = Seen::Nothing,
+            Seen::Events(reader) => reader.push(bytes),
+            Seen::Nothing => {}
+        }
+    }
+}
+
+/// What the replies to a call mean: whose they are, and how their cost is counted.
+#[derive(Clone)]
+pub struct Meaning {
+    gate: Arc<Shared>,
+    service: Box<str>,
+}
+
+impl Meaning {
+    /// Of the replies to this call.
+    #[must_use]
+    pub fn of(gate: &Gate, call: &Call) -> Meaning {
+        Meaning { gate: gate.shared.clone(), service: gate.shared.rules().service(call).into() }
+    }
+
+    /// How a call ended whose reply was no error and had this body.
+    pub(super) fn outcome(&self, seen: Seen) -> Outcome {
+        let rules = self.gate.rules();
+        let reader = rules.reader(&self.service);
+        let now = unix();
+        let (usage, failure) = match seen {
+            Seen::Json(body) => (Usage::of_body(&body), None),
+            Seen::Events(events) => (events.usage(), events.failure(&reader, now)),
+            Seen::Nothing => (None, None),
+        };
+        match (failure, usage) {
+            (Some(failure), _) => of_failure(&failure),
+            (None, usage) => {
+                let counting = rules.counting(&self.service);
+                let cost = usage.and_then(|usage| counting.cost(&usage));
+                cost.map_or_else(Outcome::done, Outcome::costing)
+            }
+        }
+    }
+
+    /// Whether a stream with this head may turn out to be a refusal: its vendor does that, or the head already
+    /// says when to come back.
+    pub(super) fn may_refuse(&self, headers: &HeaderMap) -> bool {
+        let hint = || headers.contains_key(RETRY_AFTER) || headers.contains_key("retry-after-ms");
+        let rules = self.gate.rules();
+        hint() || rules.vendor(&self.service).is_some_and(|vendor| vendor.refuses_in_streams())
+    }
+
+    /// What a stream has said so far, if it says that the call was refused or failed. Where it does not say when
+    /// to come back its head may.
+    pub(super) fn refusal(&self, events: &StreamReader, headers: &HeaderMap) -> Option<Outcome> {
+        let rules = self.gate.rules();
+        let reader = rules.reader(&self.service);
+        let failure = events.failure(&reader, unix())?;
+        let outcome = of_failure(&failure);
+        if failure.wait().is_some() {
+            return Some(outcome);
+        }
+        let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        let hint = reader.read(200, headers, &[], unix()).retry_after_ms;
+        Some(hint.map_or(outcome.clone(), |ms| outcome.retry_after(Duration::from_millis(ms))))
+    }
+}
+
+impl fmt::Debug for Meaning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Meaning").field("service", &self.service).finish_non_exhaustive()
+    }
+}
+
+fn unix() -> UnixMillis {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    UnixMillis(i64::try_from(now.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// A stream may turn out to be a refusal after a status of 200.
+fn of_failure(reading: &Reading) -> Outcome {
+    let outcome = match reading.verdict {
+        Verdict::RateLimited | Verdict::ConcurrencyLimited => Outcome::refused(),
+        // The quota is used up, and nobody is ill.
+        Verdict::QuotaExhausted => Outcome::done(),
+        Verdict::Overloaded | Verdict::Ok => Outcome::failed(),
+    };
+    match reading.wait() {
+        Some(wait) => outcome.retry_after(Duration::from_millis(wait.ms)),
+        None => outcome,
+    }
+}

@@ -1,0 +1,112 @@
+//! What an attempt came to, by its reply.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Response};
+use http_body::Body;
+use tokio::time::{Instant, timeout_at};
+
+use super::cost::{Meaning, Seen};
+use super::reply::{Opening, ReplyBody, Watch, next_data};
+use crate::execute::Attempt;
+use crate::outcome::Outcome;
+
+/// As much of a body as is looked at before the reply goes on.
+const MOST: usize = 64 << 10;
+/// How long an error's body is waited for. The head has said that the call failed: whoever waits must not wait for
+/// more words.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Reports to the gate what a reply says, and passes it on whole. A reply that is no error keeps the attempt's
+/// permit until its body has ended; one that is comes back as `Err`, for [`Gate::execute`](crate::Gate::execute) to
+/// decide whether another attempt follows.
+///
+/// # Errors
+/// The reply itself, if it says that the call was refused or failed.
+pub async fn judge<B>(
+    reply: Response<B>,
+    attempt: &Attempt,
+    meaning: &Meaning,
+) -> Result<Response<ReplyBody<B>>, Response<ReplyBody<B>>>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let (parts, mut body) = reply.into_parts();
+    attempt.report(Outcome::reply(parts.status, &parts.headers));
+    if parts.status.is_client_error() || parts.status.is_server_error() {
+        let until = Some(Instant::now() + PATIENCE);
+        let opening = look_into(&mut body, until, |_| false).await;
+        attempt.report(Outcome::reply(parts.status, &parts.headers).body(opening.first()));
+        return Err(Response::from_parts(parts, ReplyBody::resumed(opening, body, None)));
+    }
+    // Nobody reads a body that is not there, so it would never end.
+    if body.is_end_stream() {
+        return Ok(Response::from_parts(parts, ReplyBody::resumed(Opening::default(), body, None)));
+    }
+    let mut seen = Seen::of(&parts.headers);
+    let opening = match first_event(&mut seen, &parts.headers, &mut body, meaning).await {
+        Ok(opening) => opening,
+        Err((opening, refused)) => {
+            attempt.report(refused);
+            return Err(Response::from_parts(parts, ReplyBody::resumed(opening, body, None)));
+        }
+    };
+    let watch = Watch { permit: attempt.keep_permit(), seen, meaning: meaning.clone() };
+    Ok(Response::from_parts(parts, ReplyBody::resumed(opening, body, Some(watch))))
+}
+
+/// The beginning of a stream up to its first event, if that may be a refusal; with what it says if it is one.
+async fn first_event<B>(
+    seen: &mut Seen,
+    headers: &HeaderMap,
+    body: &mut B,
+    meaning: &Meaning,
+) -> Result<Opening<B::Error>, (Opening<B::Error>, Outcome)>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let Seen::Events(events) = seen else { return Ok(Opening::default()) };
+    if !meaning.may_refuse(headers) {
+        return Ok(Opening::default());
+    }
+    let opening = look_into(body, None, |bytes| {
+        events.push(bytes);
+        events.has_begun()
+    })
+    .await;
+    match meaning.refusal(events, headers) {
+        Some(refused) => Err((opening, refused)),
+        None => Ok(opening),
+    }
+}
+
+/// Reads the beginning of a body, until it is enough.
+async fn look_into<B>(
+    body: &mut B,
+    until: Option<Instant>,
+    mut enough: impl FnMut(&[u8]) -> bool,
+) -> Opening<B::Error>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let mut seen = BytesMut::new();
+    let mut broken = None;
+    while seen.len() < MOST && broken.is_none() {
+        let next = match until {
+            Some(until) => timeout_at(until, next_data(body)).await.unwrap_or(None),
+            None => next_data(body).await,
+        };
+        match next {
+            Some(Ok(bytes)) => {
+                seen.extend_from_slice(&bytes);
+                if enough(&bytes) {
+                    break;
+                }
+            }
+            Some(Err(error)) => broken = Some(error),
+            None => break,
+        }
+    }
+    Opening::new(seen.freeze(), broken)
+}
