@@ -177,8 +177,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a call that was turned away is not refunded",
         file: "engine/settle.rs",
-        right: "(turned_away && !counted) {",
-        wrong: "(turned_away && !counted && !WRONG) {",
+        right: "        if !counted {\n            self.cancel(grant, now);",
+        wrong: "        if !counted && (!WRONG || ended.fate == Fate::Unreached) {\n            self.cancel(grant, now);",
     },
     Mutant {
         name: "a call that is tried again loses its arrival",

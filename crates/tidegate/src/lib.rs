@@ -30,6 +30,7 @@ pub mod dispatch;
 pub mod execute;
 pub mod gate;
 mod held;
+pub mod learned;
 pub mod limiter;
 pub mod outcome;
 pub mod permit;
@@ -57,6 +58,7 @@ pub use config::{Config, ConfigError};
 pub use dispatch::{Dispatch, DispatchBuilder, DispatchError, DispatchSnapshot};
 pub use execute::{Attempt, Execute, ExecuteError, Failed, GaveUp, Progress, ProgressStream, Report};
 pub use gate::{Gate, GateBuilder};
+pub use learned::Explanation;
 pub use limiter::{InvalidLimit, RateLimitError, RateLimiter};
 pub use outcome::Outcome;
 pub use permit::Permit;
@@ -64,7 +66,8 @@ pub use refused::Refused;
 pub use retry_after::retry_after;
 pub use simple::RateLimitConfig;
 pub use tidegate_core::engine::{
-    BackoffStatus, BreakerState, BreakerStatus, ChangeError, LimitStatus, Place, ServiceCounts,
+    BackoffStatus, BreakerState, BreakerStatus, ChangeError, Explained, LearnedLimit, Lesson, LimitStatus,
+    Place, ServiceCounts,
 };
 pub use tidegate_core::retry::{self, RetryPolicy};
 pub use tidegate_core::time::Nanos;

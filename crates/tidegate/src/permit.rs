@@ -62,6 +62,14 @@ impl Permit {
         }
     }
 
+    /// The head of a reply is there, and the rest may take long, as a stream does: what it tells of the upstream's limits
+    /// counts from now on. The permit is still to be finished.
+    pub fn hear(&self, outcome: Outcome) {
+        if let Some(grant) = &self.grant {
+            self.gate.hear(grant, outcome);
+        }
+    }
+
     /// The call was never made: everything it reserved comes back.
     pub fn cancel(mut self) {
         if let Some(grant) = self.grant.take() {

@@ -88,6 +88,11 @@ impl Default for School {
 }
 
 impl School {
+    /// What others take of a limit, in units a second.
+    pub fn others_at(&self, limit: u32) -> f64 {
+        self.mirrors.get(&limit).map_or(0.0, Mirror::others)
+    }
+
     pub fn forget(&mut self, limit: u32) {
         self.mirrors.remove(&limit);
     }

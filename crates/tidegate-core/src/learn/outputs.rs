@@ -79,11 +79,24 @@ impl Outputs {
         seen.next = (seen.next + 1) % LATEST;
     }
 
+    /// Such a call asks for at most so much.
+    pub fn asks(&mut self, call: &Call, most: u64) {
+        if let Some(seen) = self.kinds.get_mut(&kind(call)) {
+            seen.asked = Some(most);
+        }
+    }
+
     /// What such a call is expected to have, if there is experience.
     #[must_use]
     pub fn expected(&self, call: &Call) -> Option<u64> {
         let seen = self.kinds.get(&kind(call))?;
         (seen.latest.len() >= ENOUGH).then(|| seen.sum.div_ceil(seen.latest.len() as u64))
+    }
+
+    /// What such calls could ask for at most, if they ask for much more than they need.
+    #[must_use]
+    pub fn advice(&self, call: &Call) -> Option<Advice> {
+        self.kinds.get(&kind(call))?.advice()
     }
 
     /// Everything that there is experience with.

@@ -42,7 +42,11 @@ impl Judge {
                 && !self.is_held_besides(older.call, call, routes, now)
             {
                 let record = &self.calls[call as usize];
-                let message = format!("call {} went past {}, which came before it", record.no, older.no);
+                let (its, others) = (&record.costs, &self.calls[older.call as usize].costs);
+                let message = format!(
+                    "call {}, which takes {its:?}, went past {}, which takes {others:?} and came before it",
+                    record.no, older.no
+                );
                 return Err((Invariant::Rank, message));
             }
             let (mut by_age, mut in_front) = (false, false);

@@ -17,9 +17,6 @@ impl World<'_> {
     }
 
     fn follow(&mut self, lesson: &Lesson) -> Result<(), Broken> {
-        if std::env::var("DBG").is_ok() {
-            eprintln!("LES {:?} {} {:?}", self.now, self.events, lesson);
-        }
         let World { engine: Some(engine), judge, routes, tally, now, .. } = self else { return Ok(()) };
         match lesson {
             Lesson::Charged { limit, units } => {

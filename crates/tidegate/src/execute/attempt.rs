@@ -121,6 +121,9 @@ impl Said {
         let mut word = self.0.lock();
         if word.keep {
             permit.answered();
+            if let Some(head) = word.outcome.take() {
+                permit.hear(head);
+            }
             word.permit = Some(permit);
             return;
         }

@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use tidegate_core::engine::{Arrived, ChangeError, Ended, LimitStatus, Place, ServiceCounts};
+use tidegate_core::learn::Outputs;
 use tidegate_core::reply::UnixMillis;
 use tidegate_core::retry::Failure;
 use tidegate_core::{Admission, Call, Engine, Grant, Nanos, Refusal, Ticket, Verdict};
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     /// Whether a call that states no tokens costs one.
     pub simple: bool,
     pub timer: Arc<Timer>,
+    /// How much output calls have had. Held for moments, and with no other lock.
+    pub outputs: Mutex<Outputs>,
 }
 
 #[derive(Debug)]
@@ -68,7 +71,8 @@ impl Shared {
         let engine = Engine::new(&config, clock.now(), wall)?;
         let inner = Mutex::new(Inner { engine, seats: Seats::default(), armed: None, lost: 0 });
         let rules = RwLock::new(Arc::new(Rules::new(config, refusals_count, &Rules::default())));
-        Ok(Shared { inner, rules, clock, chance, simple, timer: Arc::default() })
+        let outputs = Mutex::default();
+        Ok(Shared { inner, rules, clock, chance, simple, timer: Arc::default(), outputs })
     }
 
     pub fn reconfigure(&self, config: &Config) -> Result<(), ChangeError> {
@@ -199,6 +203,25 @@ impl Shared {
                 let (rules, service) = (self.rules(), service.unwrap_or_default());
                 unread.read(&rules.reader(&service), rules.counting(&service), self.unix())
             }
+        }
+    }
+
+    /// The output that a call is expected to have, from experience; never more than it asks for.
+    #[cfg(feature = "wire")]
+    pub fn expected_output(&self, call: &Call, asked: &tidegate_core::request::Asked) -> Option<u64> {
+        let mut outputs = self.outputs.lock();
+        let most = asked.estimate.max_output;
+        if let Some(most) = most {
+            outputs.asks(call, most);
+        }
+        outputs.expected(call).map(|expected| most.map_or(expected, |most| expected.min(most)))
+    }
+
+    /// The head of a reply tells of limits though the call goes on.
+    pub fn hear(&self, grant: &Grant, outcome: Outcome) {
+        let (ended, _) = self.read(Some(grant), outcome);
+        if !ended.told.is_empty() {
+            self.act(|engine, now| engine.hear(grant, &ended, now));
         }
     }
 

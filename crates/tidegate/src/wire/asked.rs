@@ -2,6 +2,7 @@
 
 use http::HeaderMap;
 use tidegate_core::request::{Asked, model_in_path};
+use tidegate_core::vendor::Estimate;
 use tidegate_core::{Call, Dimension};
 
 use crate::gate::Gate;
@@ -69,7 +70,9 @@ impl Shown<'_> {
         match self.asked.filter(|_| !call.cost().states(&Dimension::Tokens)) {
             Some(asked) => {
                 let rules = gate.shared.rules();
-                let charge = rules.counting(rules.service(&call)).reserve(&asked.estimate);
+                let estimate =
+                    Estimate { expected_output: gate.shared.expected_output(&call, asked), ..asked.estimate };
+                let charge = rules.counting(rules.service(&call)).reserve(&estimate);
                 let parts = call.input_tokens(charge.input_tokens).output_tokens(charge.output_tokens);
                 parts.tokens(charge.tokens).estimated()
             }

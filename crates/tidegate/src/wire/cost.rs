@@ -57,13 +57,15 @@ impl Seen {
 pub struct Meaning {
     gate: Arc<Shared>,
     service: Box<str>,
+    call: Call,
 }
 
 impl Meaning {
     /// Of the replies to this call.
     #[must_use]
     pub fn of(gate: &Gate, call: &Call) -> Meaning {
-        Meaning { gate: gate.shared.clone(), service: gate.shared.rules().service(call).into() }
+        let service = gate.shared.rules().service(call).into();
+        Meaning { gate: gate.shared.clone(), service, call: call.clone() }
     }
 
     /// How a call ended whose reply was no error and had this body.
@@ -79,6 +81,9 @@ impl Meaning {
         match (failure, usage) {
             (Some(failure), _) => of_failure(&failure),
             (None, usage) => {
+                if let Some(output) = usage.and_then(|usage| usage.output_tokens) {
+                    self.gate.outputs.lock().hear(&self.call, output, None);
+                }
                 let counting = rules.counting(&self.service);
                 let cost = usage.and_then(|usage| counting.cost(&usage));
                 cost.map_or_else(Outcome::done, Outcome::costing)

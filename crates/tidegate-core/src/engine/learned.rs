@@ -1,0 +1,153 @@
+//! What was learned about limits, to be shown, and to be kept for the next start.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Engine;
+use crate::call::Call;
+use crate::limit::Counts;
+use crate::rate::Algorithm;
+use crate::refusal::Refusal;
+use crate::time::Nanos;
+
+/// What was learned about a limit.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct LearnedLimit {
+    /// Its name.
+    pub limit: Arc<str>,
+    /// N as it is written.
+    pub written: u64,
+    /// N as replies state it, if they do.
+    pub told: Option<u64>,
+    /// What is in force: what may go in a window, or flows into a bucket in that time.
+    pub in_force: u64,
+    /// How it counts now.
+    pub algorithm: Algorithm,
+    /// The upstream was seen to count as a bucket of this size does.
+    pub bucket: Option<u64>,
+    /// The share of N that goes through, by having been turned away without a reason; 1 if that did not happen.
+    pub share: f64,
+    /// What others take of the same limit, in units a second.
+    pub others: f64,
+    /// By how much calls may overtake each other on their way.
+    pub jitter: Duration,
+    /// What goes at once so that nothing is lost of what calls reserve and do not use; 0 if that is nothing special.
+    pub burst: u64,
+}
+
+/// A limit on the way of a call, as it stands.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Explained {
+    /// Its name.
+    pub limit: Arc<str>,
+    /// What the call takes there.
+    pub cost: u64,
+    /// The most that it allows.
+    pub capacity: u64,
+    /// What is spent and still counts, others' units included.
+    pub used: u64,
+    /// What the call must leave alone there, by its priority.
+    pub withheld: u64,
+    /// When the call would fit there if nobody else took anything; `None` if that cannot be known.
+    pub fits_in: Option<Duration>,
+    /// How many calls wait because of it.
+    pub waiting: usize,
+    /// What was learned about it.
+    pub learned: Option<LearnedLimit>,
+}
+
+impl Engine {
+    /// Every limit about which something was learned.
+    pub fn learned(&mut self, now: Nanos) -> Vec<LearnedLimit> {
+        self.clock(now);
+        let free: hashbrown::HashSet<u32> = self.free_limits.iter().copied().collect();
+        let live = (0..self.limits.len() as u32).filter(|limit| !free.contains(limit));
+        live.filter_map(|limit| self.learned_of(limit)).collect()
+    }
+
+    /// What was learned about a limit before, by another engine or before a restart. It is in force at once, and what
+    /// replies say goes before it.
+    pub fn remember(&mut self, learned: &LearnedLimit, now: Nanos) -> bool {
+        let now = self.clock(now);
+        let Some(limit) = self.limit_named(&learned.limit) else { return false };
+        let index = self.limits[limit as usize].spec;
+        let spec = &mut self.specs[index as usize];
+        if spec.per_key || spec.written.rate_of().is_none() {
+            return false;
+        }
+        let held = &mut spec.learned;
+        (held.units, held.lifts) = (learned.told.filter(|told| *told > 0), spec.written.lifts);
+        (held.bucket, held.jitter, held.burst) = (learned.bucket, learned.jitter, learned.burst);
+        if self.put_in_force(index, now) {
+            self.replan_all(now);
+        }
+        true
+    }
+
+    /// The limits that a call must pass, in the order in which it passes them, and how they stand.
+    ///
+    /// # Errors
+    /// If the call names what is not there.
+    pub fn explain(&mut self, call: &Call, now: Nanos) -> Result<Vec<Explained>, Refusal> {
+        let now = self.clock(now);
+        let class = self.priority_of(call, now)?;
+        let passages = self.passages(call, now)?;
+        let explained = passages.into_iter().map(|passage| {
+            let withheld = passage.withheld[class as usize];
+            let Some(limit) = self.limit_named(&passage.limit) else {
+                // A loop that never called has its limits to itself.
+                let capacity = passage.terms.most();
+                let (cost, fits_in) = (passage.cost, Some(Duration::ZERO));
+                let limit = passage.limit;
+                return Explained {
+                    limit,
+                    cost,
+                    capacity,
+                    used: 0,
+                    withheld,
+                    fits_in,
+                    waiting: 0,
+                    learned: None,
+                };
+            };
+            let waiting = self.waiting_at(limit);
+            let held = &mut self.limits[limit as usize];
+            let fits_in = match held.fits(passage.cost, withheld, now) {
+                true => Some(Duration::ZERO),
+                false => {
+                    let at = held.earliest(passage.cost, withheld, now);
+                    (!at.is_never() && !held.meter.is_in_flight()).then(|| at.since(now))
+                }
+            };
+            let used = held.meter.used(now);
+            let learned = self.learned_of(limit);
+            let (limit, cost, capacity) = (passage.limit, passage.cost, passage.terms.most());
+            Explained { limit, cost, capacity, used, withheld, fits_in, waiting, learned }
+        });
+        Ok(explained.collect())
+    }
+
+    fn learned_of(&self, limit: u32) -> Option<LearnedLimit> {
+        let spec = &self.specs[self.limits[limit as usize].spec as usize];
+        let written = spec.written.rate_of()?;
+        let Counts::Rate { rate, algorithm, .. } = spec.definition.counts else { return None };
+        let others = self.school.others_at(limit);
+        if spec.learned == Default::default() && others == 0.0 {
+            return None;
+        }
+        Some(LearnedLimit {
+            limit: self.limit_name(limit),
+            written: written.units(),
+            told: spec.learned.units,
+            in_force: rate.units(),
+            algorithm,
+            bucket: spec.learned.bucket,
+            share: spec.learned.share,
+            others,
+            jitter: spec.learned.jitter,
+            burst: spec.learned.burst,
+        })
+    }
+}
