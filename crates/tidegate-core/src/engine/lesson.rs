@@ -81,6 +81,12 @@ impl Engine {
         self.school.lessons.drain(..).collect()
     }
 
+    /// Whether something that was learned is to be looked at again at this time, which changes definitions.
+    #[must_use]
+    pub fn is_lesson_due(&self, now: Nanos) -> bool {
+        self.school.due <= now
+    }
+
     /// From now on also every unit that is charged for others is told.
     pub fn keep_books(&mut self) {
         self.school.keeps_books = true;

@@ -153,7 +153,7 @@ impl World<'_> {
     }
 
     /// Before something changes, those whose time had come go, late as the timer may be.
-    fn let_go_what_is_due(&mut self) -> Result<(), Stop> {
+    pub(super) fn let_go_what_is_due(&mut self) -> Result<(), Stop> {
         let Some(engine) = &mut self.engine else { return Ok(()) };
         engine.advance(self.now);
         self.collect(Happening { current: true, ..Happening::default() })

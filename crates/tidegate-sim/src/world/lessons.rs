@@ -16,6 +16,14 @@ impl World<'_> {
         Ok(!lessons.is_empty())
     }
 
+    /// Before a call comes: what it reserves depends on what was learned by now.
+    pub(super) fn catch_up(&mut self) -> Result<(), Stop> {
+        match &self.engine {
+            Some(engine) if engine.is_lesson_due(self.now) => self.let_go_what_is_due(),
+            _ => Ok(()),
+        }
+    }
+
     fn follow(&mut self, lesson: &Lesson) -> Result<(), Broken> {
         let World { engine: Some(engine), judge, routes, tally, now, .. } = self else { return Ok(()) };
         match lesson {

@@ -309,6 +309,9 @@ impl<'s> World<'s> {
     }
 
     fn happen(&mut self, event: Event) -> Result<(), Stop> {
+        if matches!(event, Event::Arrive(_) | Event::Work(..) | Event::Again(_)) {
+            self.catch_up()?;
+        }
         match event {
             Event::Arrive(source) => {
                 let scenario = self.scenario;

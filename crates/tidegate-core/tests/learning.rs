@@ -1,0 +1,216 @@
+//! What replies teach the engine: N, what others take, how the upstream counts, and limits that nobody states.
+
+mod common;
+
+use std::time::Duration;
+
+use tidegate_core::engine::{Ended, Engine, Fate, LearnedLimit, Lesson, Told};
+use tidegate_core::rate::Algorithm;
+use tidegate_core::{Call, Dimension, Grant, Nanos};
+
+use common::plain::{at, engine};
+
+const LIMIT: &str = "api/requests/1m";
+
+/// 600 a minute, more than a call every 100 ms.
+fn plain(more: &str) -> Engine {
+    engine(&format!("[services.api]\nrequests = \"600/min\"\n{more}"))
+}
+
+fn go(engine: &mut Engine, ms: u64) -> Grant {
+    engine.try_admit(&Call::to("api"), at(ms)).expect("it may go")
+}
+
+/// A reply that tells of requests.
+fn told(limit: u64, remaining: u64, reset: impl Into<Option<u64>>) -> Ended {
+    let reset = reset.into().map(Duration::from_millis);
+    let (limit, remaining) = (Some(limit), Some(remaining));
+    let told = Told { dimension: Dimension::Requests, window: None, limit, remaining, reset };
+    Ended { told: vec![told], ..Fate::Answered.into() }
+}
+
+fn turned_away(ended: Ended) -> Ended {
+    Ended { fate: Fate::TurnedAway { wait: Some(Duration::ZERO), by: Vec::new(), in_flight: false }, ..ended }
+}
+
+fn used(engine: &mut Engine, ms: u64) -> u64 {
+    engine.limit(LIMIT, at(ms)).expect("it is there").used
+}
+
+fn learned(engine: &mut Engine, ms: u64) -> LearnedLimit {
+    engine.learned(at(ms)).pop().expect("something was learned")
+}
+
+/// A first call, of which a reply tells that nothing is missing but itself: from then on calls are marked.
+fn mirrored(mut engine: Engine) -> Engine {
+    let first = go(&mut engine, 0);
+    engine.end_call(first, &told(600, 599, 60_000), at(0));
+    engine
+}
+
+#[test]
+fn what_is_missing_beside_our_own_was_taken_by_others() {
+    let mut engine = mirrored(plain(""));
+    let call = go(&mut engine, 1_000);
+    engine.end_call(call, &told(600, 500, 60_000), at(2_000));
+    assert_eq!(used(&mut engine, 2_000), 100, "two of ours, and 98 of others");
+    assert_eq!(used(&mut engine, 62_500), 0, "they expire like ours");
+}
+
+#[test]
+fn replies_about_the_same_missing_units_charge_them_once_and_a_higher_one_gives_them_back() {
+    let mut engine = mirrored(plain(""));
+    let calls = [1_000, 1_100, 1_200].map(|ms| go(&mut engine, ms));
+    for (call, remaining) in calls.into_iter().zip([500, 499, 498]) {
+        engine.end_call(call, &told(600, remaining, 60_000), at(2_000));
+    }
+    assert_eq!(used(&mut engine, 2_000), 102, "98 of others, once");
+    let call = go(&mut engine, 2_100);
+    engine.end_call(call, &told(600, 595, 60_000), at(2_200));
+    assert_eq!(used(&mut engine, 2_200), 5, "it was nobody after all");
+}
+
+#[test]
+fn what_is_told_about_an_earlier_call_comes_too_late() {
+    let mut engine = mirrored(plain(""));
+    let [early, late] = [1_000, 1_100].map(|ms| go(&mut engine, ms));
+    engine.end_call(late, &told(600, 597, 60_000), at(1_500));
+    engine.end_call(early, &told(600, 100, 60_000), at(1_600));
+    assert_eq!(used(&mut engine, 1_600), 3);
+}
+
+#[test]
+fn what_is_restored_sooner_than_our_window_ends_counts_no_longer() {
+    let mut engine = mirrored(plain(""));
+    let call = go(&mut engine, 1_000);
+    engine.end_call(call, &told(600, 500, 20_000), at(2_000));
+    assert_eq!(used(&mut engine, 20_900), 100);
+    engine.advance(at(21_200));
+    assert_eq!(used(&mut engine, 21_200), 2, "the upstream's window is over, ours is not");
+}
+
+#[test]
+fn headers_lower_what_is_written_and_never_lift_it() {
+    let mut engine = plain("");
+    let calls = [0, 100, 200].map(|ms| go(&mut engine, ms));
+    let mut in_force = |engine: &mut Engine, call, limit| {
+        engine.end_call(call, &told(limit, limit - 1, 60_000), at(300));
+        engine.limit(LIMIT, at(300)).expect("it is there").capacity
+    };
+    let [one, two, three] = calls;
+    assert_eq!(in_force(&mut engine, one, 300), 300);
+    assert_eq!(in_force(&mut engine, two, 900), 600, "a ceiling");
+    assert_eq!(in_force(&mut engine, three, 600), 600);
+    let lessons = engine.lessons();
+    assert!(
+        matches!(lessons[0], Lesson::Units { ref limit, told: 300, in_force: 300 } if **limit == *LIMIT),
+        "{lessons:?}"
+    );
+}
+
+#[test]
+fn a_service_may_believe_headers_in_everything_or_in_nothing() {
+    for (mode, capacity, counts) in [("authoritative", 900, 400), ("ignore", 600, 2), ("follow", 600, 100)] {
+        let mut engine = mirrored(plain(&format!("headers = \"{mode}\"")));
+        let call = go(&mut engine, 1_000);
+        engine.end_call(call, &told(900, 500, 60_000), at(1_100));
+        let status = engine.limit(LIMIT, at(1_100)).expect("it is there");
+        assert_eq!((status.capacity, status.used), (capacity, counts), "{mode}");
+    }
+}
+
+#[test]
+fn a_small_number_that_is_whole_again_at_once_is_a_burst_and_not_n() {
+    let mut engine = plain("");
+    let call = go(&mut engine, 0);
+    engine.end_call(call, &told(10, 9, 100), at(50));
+    assert_eq!(engine.limit(LIMIT, at(50)).expect("it is there").capacity, 600);
+}
+
+/// Plays a call every 100 ms against an upstream that tells so; says what was learned.
+fn play(engine: &mut Engine, seconds: u64, tell: impl Fn(u64) -> Ended) {
+    for ms in (0..seconds * 1_000).step_by(101) {
+        let call = go(engine, ms);
+        engine.end_call(call, &tell(ms), at(ms + 50));
+    }
+}
+
+#[test]
+fn a_bucket_is_known_by_what_it_says_and_its_burst_may_go() {
+    let mut engine = plain("");
+    play(&mut engine, 10, |_| told(600, 599, 100));
+    let known = learned(&mut engine, 10_000);
+    assert_eq!((known.bucket, known.algorithm), (Some(600), Algorithm::TokenBucket));
+    let went = (0..700).take_while(|_| engine.try_admit(&Call::to("api"), at(10_000)).is_ok()).count();
+    assert!((590..=600).contains(&went), "{went} at once");
+}
+
+#[test]
+fn a_window_is_not_taken_for_a_bucket() {
+    let mut engine = plain("");
+    play(&mut engine, 300, |ms| told(600, 600 - (ms % 60_000) / 101 - 1, 60_000 - ms % 60_000));
+    assert_eq!(learned(&mut engine, 300_000).algorithm, Algorithm::SlidingWindow, "fixed");
+    let mut engine = plain("");
+    play(&mut engine, 300, |ms| told(600, 599_u64.saturating_sub(ms / 101), 60_000));
+    assert_eq!(learned(&mut engine, 300_000).algorithm, Algorithm::SlidingWindow, "sliding");
+}
+
+#[test]
+fn a_refusal_that_nothing_explains_lowers_the_ceiling_once_for_an_episode() {
+    let mut engine = plain("");
+    let calls = [0, 1_000, 1_100, 1_200].map(|ms| go(&mut engine, ms));
+    let mut shares = Vec::new();
+    for (call, ms) in calls.into_iter().zip([500, 1_500, 1_600, 1_700]) {
+        engine.end_call(call, &turned_away(Fate::Answered.into()), at(ms));
+        shares.push(learned(&mut engine, ms).share);
+    }
+    assert_eq!(shares[0], 1.0, "one alone may be bad luck");
+    assert!(shares[1] < 1.0 && shares[1] == shares[3], "{shares:?}");
+    let mut now = Nanos::ZERO;
+    while learned(&mut engine, now.0 / 1_000_000).share < 1.0 {
+        now = now.after(Duration::from_secs(30));
+        engine.advance(now);
+        assert!(now < at(600_000), "it goes up again by itself");
+    }
+}
+
+#[test]
+fn a_refusal_that_says_what_is_exhausted_does_not_lower_the_ceiling() {
+    let mut engine = plain("");
+    for ms in [0, 1_000, 2_000, 3_000] {
+        let call = go(&mut engine, ms);
+        engine.end_call(call, &turned_away(told(600, 0, 500)), at(ms + 100));
+    }
+    assert!(engine.learned(at(4_000)).iter().all(|learned| learned.share == 1.0));
+}
+
+#[test]
+fn what_was_only_learned_makes_no_call_impossible() {
+    let mut engine = engine("[services.api]\ntokens = { limit = \"100/min\", algorithm = \"token-bucket\" }");
+    let small = Call::to("api").tokens(1);
+    for ms in [0, 1_000, 2_000] {
+        let call = engine.try_admit(&small, at(ms)).expect("it may go");
+        engine.end_call(call, &turned_away(Fate::Answered.into()), at(ms + 500));
+    }
+    let status = engine.limit("api/tokens/1m", at(3_000)).expect("it is there");
+    assert!(status.capacity < 100, "some is left alone: {}", status.capacity);
+    let all = Call::to("api").tokens(100);
+    engine.try_admit(&all, at(120_000)).expect("all of it is allowed, and goes");
+    let more = engine.try_admit(&Call::to("api").tokens(101), at(240_000)).expect_err("that is not");
+    assert_eq!(more.reason.code(), "too_large");
+}
+
+#[test]
+fn what_was_learned_can_be_kept_for_the_next_start() {
+    let mut before = plain("");
+    play(&mut before, 10, |_| told(500, 499, 120));
+    let kept = learned(&mut before, 10_000);
+    let mut after = plain("");
+    assert!(after.remember(&kept, at(0)));
+    let again = learned(&mut after, 0);
+    assert_eq!((again.told, again.bucket), (Some(500), kept.bucket));
+    assert_eq!(
+        after.limit(LIMIT, at(0)).map(|limit| limit.capacity),
+        before.limit(LIMIT, at(10_000)).map(|l| l.capacity)
+    );
+}
