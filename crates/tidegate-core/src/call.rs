@@ -335,6 +335,18 @@ impl Call {
         self.shape.model.clone()
     }
 
+    /// How urgent it is, if it says so itself.
+    #[must_use]
+    pub fn stated_priority(&self) -> Option<Priority> {
+        self.priority
+    }
+
+    /// The type of its loop, if it says so.
+    #[must_use]
+    pub fn stated_loop_type(&self) -> Option<&str> {
+        self.shape.loop_type.as_deref()
+    }
+
     /// Method and path, if it says so.
     #[must_use]
     pub fn stated_endpoint(&self) -> Option<&str> {

@@ -135,7 +135,7 @@ fn unknown_keys_name_the_known_one_that_was_meant() {
     );
 }
 
-const KEYS_AT_THE_TOP: &str = "the keys here are listen, buffer_memory, state, global, services, loop_types, loops, alerts, profiles, simulation";
+const KEYS_AT_THE_TOP: &str = "the keys here are listen, listen_unix, auth, permit_lease, buffer_memory, state, global, services, loop_types, loops, alerts, profiles, simulation";
 
 #[test]
 fn a_slip_is_not_taken_for_a_custom_unit() {

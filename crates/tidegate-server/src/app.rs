@@ -1,21 +1,30 @@
 //! What all connections share.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use http::{Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tidegate::{Config, Gate};
+use tracing::warn;
 
+use crate::auth::{Caller, Tokens};
 use crate::body::Body;
-use crate::guard::Guard;
-use crate::proxy::{Client, Memory, Services};
+use crate::events::{Event, Events};
+use crate::guard::{Guard, Turned};
+use crate::listen::Door;
+use crate::live::{Changes, NoChange, Wanted};
+use crate::permits::Permits;
+use crate::proxy::{Client, Memory, Service, Services};
+use crate::reload::Reloads;
 use crate::route::{Route, route};
 use crate::server::{StartError, Times};
-use crate::{shape, v1};
+use crate::shape::{self, Shape};
+use crate::v1;
 
 #[derive(Debug)]
 pub(crate) struct App {
@@ -25,6 +34,11 @@ pub(crate) struct App {
     pub times: Times,
     pub started: Instant,
     guard: Guard,
+    pub permits: Arc<Permits>,
+    pub events: Events,
+    pub reloads: Mutex<Reloads>,
+    /// Where others reach it, who must then show a token.
+    exposed: Option<SocketAddr>,
     in_force: RwLock<Arc<InForce>>,
     calls: AtomicUsize,
     connections: AtomicUsize,
@@ -32,14 +46,33 @@ pub(crate) struct App {
 }
 
 /// What a config comes to.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct InForce {
+    /// With the changes over it.
     pub config: Config,
-    pub services: Services,
+    /// As it was written.
+    file: Config,
+    pub changes: Changes,
+    pub services: Arc<Services>,
+    pub tokens: Arc<Tokens>,
+}
+
+impl InForce {
+    fn new(config: Config, services: Services) -> InForce {
+        let tokens = Arc::new(Tokens::new(&config));
+        InForce {
+            file: config.clone(),
+            config,
+            changes: Changes::default(),
+            services: Arc::new(services),
+            tokens,
+        }
+    }
 }
 
 impl App {
     pub fn new(gate: Gate, config: Config, services: Services, guard: Guard, times: Times) -> App {
+        let exposed = guard.exposed();
         let memory = Arc::new(Memory::new(config.buffer_memory));
         App {
             gate,
@@ -48,7 +81,11 @@ impl App {
             times,
             started: Instant::now(),
             guard,
-            in_force: RwLock::new(Arc::new(InForce { config, services })),
+            permits: Arc::new(Permits::new()),
+            events: Events::new(),
+            reloads: Mutex::default(),
+            exposed,
+            in_force: RwLock::new(Arc::new(InForce::new(config, services))),
             calls: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
@@ -60,22 +97,32 @@ impl App {
     #[allow(clippy::manual_async_fn, reason = "an async fn would hold the request twice")]
     pub fn answer(
         self: Arc<App>,
+        door: Door,
         request: Box<Request<Incoming>>,
     ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send {
         async move {
-            if let Err((status, code, message)) = self.guard.check(&request) {
+            if let Err((status, code, message)) = self.let_in(door, &request) {
                 return Ok(shape::plain(status, code, message));
             }
             let path = request.uri().path().to_owned();
             let (service, mut prepared) = match route(&path) {
-                Ok(Route::Own) => return Ok(v1::answer(&self, &request)),
+                // Boxed, since it is larger than what waits behind a proxied call.
+                Ok(Route::Own) => return Ok(Box::pin(v1::answer(&self, door, *request)).await),
                 Err(message) => return Ok(shape::plain(StatusCode::BAD_REQUEST, "bad_hint", &message)),
                 Ok(Route::Service { who, service, path }) => {
-                    let Some(found) = self.in_force().services.get(service).cloned() else {
+                    let (found, caller) = self.meet(door, service, request.headers());
+                    let caller = match caller {
+                        Ok(caller) => caller,
+                        Err((status, code, message)) => {
+                            let shape = found.map_or(Shape::Plain, |found| found.shape());
+                            return Ok(shape.error(status, code, message));
+                        }
+                    };
+                    let Some(found) = found else {
                         let message = format!("no service named `{service}` in the config");
                         return Ok(shape::plain(StatusCode::NOT_FOUND, "unknown_service", &message));
                     };
-                    let prepared = found.prepare(&self, &who, service, path, *request).await;
+                    let prepared = found.prepare(&self, &caller, &who, service, path, *request).await;
                     (found, prepared)
                 }
             };
@@ -86,28 +133,77 @@ impl App {
         }
     }
 
+    fn let_in(&self, door: Door, request: &Request<Incoming>) -> Result<(), Turned> {
+        let any_host = door == Door::Unix || self.in_force.read().tokens.are_asked_for();
+        self.guard.check(request, any_host)
+    }
+
+    /// The service that is asked for, and who asks.
+    fn meet(
+        &self,
+        door: Door,
+        service: &str,
+        headers: &HeaderMap,
+    ) -> (Option<Arc<Service>>, Result<Caller, Turned>) {
+        let in_force = self.in_force();
+        let found = in_force.services.get(service).cloned();
+        let key_headers = found.as_ref().map_or(&[][..], |found| found.key_headers());
+        let caller = match door {
+            // Whoever may open the socket is who started the sidecar.
+            Door::Unix => Ok(Caller::default()),
+            Door::Tcp => in_force.tokens.caller(headers, key_headers),
+        };
+        (found, caller)
+    }
+
     pub fn in_force(&self) -> Arc<InForce> {
         self.in_force.read().clone()
     }
 
     pub fn reconfigure(&self, config: Config) -> Result<(), StartError> {
         let services = Services::new(&config)?;
+        if let Some(exposed) = self.exposed.filter(|_| config.auth.tokens.is_empty()) {
+            return Err(StartError::Exposed(exposed));
+        }
         // Held meanwhile, so that of two configs that come at once both sides keep the same one.
         let mut in_force = self.in_force.write();
-        self.gate.reconfigure(&config)?;
-        self.memory.resize(config.buffer_memory);
-        *in_force = Arc::new(InForce { config, services });
+        if config.listen != in_force.file.listen || config.listen_unix != in_force.file.listen_unix {
+            warn!("where it listens changes with a restart only");
+        }
+        let mut next = InForce::new(config, services);
+        next.changes = in_force.changes.clone();
+        next.config = next.changes.over(&next.file);
+        if let Err(error) = self.gate.reconfigure(&next.config) {
+            // What was changed by hand must not be in the way of a file that is right.
+            self.gate.reconfigure(&next.file)?;
+            warn!(%error, "changes of limits are dropped: they do not go with the new config");
+            (next.changes, next.config) = (Changes::default(), next.file.clone());
+        }
+        self.memory.resize(next.config.buffer_memory);
+        *in_force = Arc::new(next);
+        Ok(())
+    }
+
+    /// Changes a limit until the file says something else of it.
+    pub fn change(&self, name: &str, wanted: &Wanted) -> Result<(), NoChange> {
+        let mut in_force = self.in_force.write();
+        let mut next = InForce::clone(&in_force);
+        next.changes.set(&next.file, name, wanted)?;
+        next.config = next.changes.over(&next.file);
+        self.gate.reconfigure(&next.config).map_err(|error| NoChange::Wrong(error.to_string()))?;
+        *in_force = Arc::new(next);
         Ok(())
     }
 
     /// From now on it is not ready for more.
     pub fn stop(&self) {
-        self.stopping.store(true, Ordering::Relaxed);
+        self.stopping.store(true, Ordering::SeqCst);
+        self.events.tell(|| Event::Stopping);
     }
 
     /// Whether it takes calls.
     pub fn is_ready(&self) -> bool {
-        !self.stopping.load(Ordering::Relaxed)
+        !self.stopping.load(Ordering::SeqCst)
     }
 
     /// How many calls are under way, in the queue or at their upstreams.

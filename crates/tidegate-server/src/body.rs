@@ -10,8 +10,10 @@ use http::{Response, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::Full;
 use serde_json::Value;
+use tokio::sync::mpsc;
 
 use crate::proxy::Proxied;
+use crate::v1::Delivery;
 
 /// Why a body broke off. Whoever reads it sees the connection end.
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
@@ -20,6 +22,10 @@ pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 pub(crate) enum Body {
     /// Words of our own.
     Own(Full<Bytes>),
+    /// Words of our own that carry a permit.
+    Grant(Full<Bytes>, Delivery),
+    /// What happens, as it happens.
+    Events(mpsc::Receiver<Bytes>),
     /// An upstream's.
     Proxied(Box<Proxied>),
 }
@@ -42,20 +48,29 @@ impl HttpBody for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut *self {
             Body::Own(body) => Pin::new(body).poll_frame(context).map_err(|never| match never {}),
+            Body::Grant(body, delivery) => {
+                delivery.done();
+                Pin::new(body).poll_frame(context).map_err(|never| match never {})
+            }
+            Body::Events(events) => {
+                events.poll_recv(context).map(|words| words.map(|words| Ok(Frame::data(words))))
+            }
             Body::Proxied(body) => Pin::new(&mut **body).poll_frame(context),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Body::Own(body) => body.is_end_stream(),
+            Body::Own(body) | Body::Grant(body, _) => body.is_end_stream(),
+            Body::Events(_) => false,
             Body::Proxied(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Body::Own(body) => body.size_hint(),
+            Body::Own(body) | Body::Grant(body, _) => body.size_hint(),
+            Body::Events(_) => SizeHint::default(),
             Body::Proxied(body) => body.size_hint(),
         }
     }

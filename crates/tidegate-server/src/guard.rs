@@ -16,19 +16,28 @@ pub(crate) struct Guard {
     listen_host: String,
     /// Whether others than this machine are let in: then every address is ours, for all that we know.
     anywhere: bool,
+    /// Where others must show a token.
+    exposed: Option<SocketAddr>,
 }
 
 /// Why somebody is not let in: the status, a word and a sentence.
 pub(crate) type Turned = (StatusCode, &'static str, &'static str);
 
 impl Guard {
-    pub fn new(listen: &str, address: SocketAddr) -> Guard {
+    pub fn new(listen: &str, address: SocketAddr, insecure: bool) -> Guard {
         let host = host_of(listen).unwrap_or_default().to_ascii_lowercase();
-        Guard { listen_host: host, anywhere: !address.ip().is_loopback() }
+        let anywhere = !address.ip().is_loopback();
+        Guard { listen_host: host, anywhere, exposed: Some(address).filter(|_| anywhere && !insecure) }
     }
 
-    /// Whether a request is let in.
-    pub fn check<B>(&self, request: &Request<B>) -> Result<(), Turned> {
+    /// Where it can be reached from other machines, unless it was said that this does no harm.
+    pub fn exposed(&self) -> Option<SocketAddr> {
+        self.exposed
+    }
+
+    /// Whether a request is let in. Where it takes more than an address to be let in, a token or the rights to a file, it
+    /// may name `any_host`: no page has those.
+    pub fn check<B>(&self, request: &Request<B>, any_host: bool) -> Result<(), Turned> {
         let of_uri = request.uri().authority().map(|authority| authority.as_str());
         let http2 = request.version() == Version::HTTP_2;
         if of_uri.is_some() && !http2 {
@@ -42,7 +51,7 @@ impl Guard {
             (None, Some(host)) => host,
             (None, None) => "",
         };
-        if hosts.next().is_some() || !host_of(host).is_some_and(|name| self.is_us(name)) {
+        if hosts.next().is_some() || !any_host && !host_of(host).is_some_and(|name| self.is_us(name)) {
             let message = "the Host header names neither this machine nor the address it listens on";
             return Err((StatusCode::FORBIDDEN, "foreign_host", message));
         }
@@ -91,11 +100,11 @@ mod tests {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        guard.check(&request.body(()).expect("a request")).map_err(|(_, code, _)| code)
+        guard.check(&request.body(()).expect("a request"), false).map_err(|(_, code, _)| code)
     }
 
     fn guard(listen: &str) -> Guard {
-        Guard::new(listen, listen.parse().expect("an address"))
+        Guard::new(listen, listen.parse().expect("an address"), false)
     }
 
     #[test]
@@ -127,6 +136,18 @@ mod tests {
     }
 
     #[test]
+    fn who_must_show_a_token_may_use_any_name_and_still_come_from_no_other_origin() {
+        let guard = guard("0.0.0.0:8429");
+        let asks = |origin: &str| {
+            let request =
+                Request::builder().uri("/v1/status").header("host", "gate.example").header("origin", origin);
+            guard.check(&request.body(()).expect("a request"), true).map_err(|(_, code, _)| code)
+        };
+        assert_eq!(asks("http://gate.example"), Ok(()));
+        assert_eq!(asks("http://evil.example"), Err("foreign_origin"));
+    }
+
+    #[test]
     fn pages_of_other_origins_are_not_answered() {
         let guard = guard("127.0.0.1:8429");
         let from = |name, value| asks(&guard, &[("host", "localhost:8429"), (name, value)]);
@@ -144,9 +165,9 @@ mod tests {
     #[test]
     fn a_whole_url_is_not_a_path() {
         let request = Request::builder().uri("http://localhost/openai").header("host", "localhost");
-        let checked = guard("127.0.0.1:1").check(&request.body(()).expect("a request"));
+        let checked = guard("127.0.0.1:1").check(&request.body(()).expect("a request"), false);
         assert_eq!(checked.map_err(|(status, ..)| status), Err(StatusCode::BAD_REQUEST));
         let http2 = Request::builder().uri("http://localhost/openai").version(Version::HTTP_2);
-        assert!(guard("127.0.0.1:1").check(&http2.body(()).expect("a request")).is_ok());
+        assert!(guard("127.0.0.1:1").check(&http2.body(()).expect("a request"), false).is_ok());
     }
 }

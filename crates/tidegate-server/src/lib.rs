@@ -7,22 +7,28 @@
 //! ```text
 //!  listen ──► guard ──► route ─┬─► proxy ──► gate ──► upstream
 //!  sockets    who may  where to│   the call, its body, its reply
-//!             ask              └─► v1: what it knows of itself
+//!             ask              └─► v1: permits for work of other kinds, live changes, what it knows of itself
 //! ```
 //!
-//! The parts: `listen` (connections, and their end), `guard` (no page of a browser and no other host gets in),
-//! `route` (what a path means), `proxy` (the way of one call), `v1` (the sidecar's own answers), `refusal` and
-//! `shape` (what a client is told that may not go), [`in_force`] (the limits of a config, each with where it is from).
+//! The parts: `listen` (connections, and their end), `guard` (no page of a browser and no other host gets in), `auth`
+//! (whose token allows what), `route` (what a path means), `proxy` (the way of one call), `v1` (the sidecar's own
+//! answers), `permits` (those that others hold), `live` (limits changed by hand), `reload` (the config file while it
+//! runs), `events` (what happens, for whoever listens), `refusal` and `shape` (what a client is told that may not go), [`in_force`] (the limits of a config, each with where it is from).
 
 #![warn(missing_docs)]
 
 mod app;
+mod auth;
 mod body;
+mod events;
 mod guard;
 pub mod in_force;
 mod listen;
+mod live;
+mod permits;
 mod proxy;
 mod refusal;
+mod reload;
 mod route;
 mod server;
 mod shape;

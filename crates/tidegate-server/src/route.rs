@@ -78,7 +78,7 @@ fn read_who(hints: &str) -> Result<Who<'_>, String> {
 }
 
 /// A word with its `%xx` read.
-fn decoded(word: &str) -> Result<Cow<'_, str>, String> {
+pub(crate) fn decoded(word: &str) -> Result<Cow<'_, str>, String> {
     if !word.contains('%') {
         return Ok(word.into());
     }

@@ -1,10 +1,11 @@
 //! A sidecar that runs: how it is made, and how it ends.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{ChangeError, Config, Gate};
+use tidegate::{ChangeError, Config, ConfigError, Gate};
 use tokio::net::{TcpListener, lookup_host};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -13,8 +14,11 @@ use tracing::{info, warn};
 use crate::app::App;
 use crate::guard::Guard;
 use crate::in_force;
+#[cfg(unix)]
+use crate::listen::unix::SocketFile;
 use crate::listen::{Listening, Phase};
 use crate::proxy::{Services, UpstreamError};
+use crate::reload::{ConfigFile, Reloads};
 
 /// A sidecar that runs until it is stopped or dropped.
 ///
@@ -36,7 +40,11 @@ pub struct Server {
     address: SocketAddr,
     app: Arc<App>,
     phase: watch::Sender<Phase>,
-    accepting: JoinHandle<()>,
+    /// What accepts, sweeps and watches; ended with the server.
+    tasks: Vec<JoinHandle<()>>,
+    file: Option<Arc<ConfigFile>>,
+    #[cfg(unix)]
+    socket: Option<SocketFile>,
 }
 
 /// How to make a [`Server`].
@@ -44,7 +52,9 @@ pub struct Server {
 #[must_use = "a builder does nothing until it starts a server"]
 pub struct ServerBuilder {
     config: Config,
+    config_file: Option<PathBuf>,
     listen: Option<String>,
+    socket: Option<PathBuf>,
     anywhere: bool,
     times: Times,
     max_connections: Option<usize>,
@@ -94,12 +104,15 @@ pub enum StartError {
     /// Anybody on the network could spend the quota.
     #[error(
         "{0} can be reached from other machines, and whoever reaches it may spend your quota: listen on \
-         127.0.0.1, or say --insecure-listen if that is what you want"
+         127.0.0.1, give out tokens in [auth], or say --insecure-listen if that is what you want"
     )]
     Exposed(SocketAddr),
     /// A service cannot be forwarded to.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
+    /// The config file cannot be read, or says something that cannot be.
+    #[error(transparent)]
+    File(#[from] ConfigError),
     /// The config holds what cannot be.
     #[error(transparent)]
     Config(#[from] ChangeError),
@@ -110,6 +123,18 @@ impl ServerBuilder {
     /// for up to ten minutes, and 429s are tried again for as long as that.
     pub fn config(mut self, config: Config) -> ServerBuilder {
         self.config = config;
+        self
+    }
+
+    /// The same from a file, which is then followed: what is written to it comes into force.
+    pub fn config_file(mut self, path: impl Into<PathBuf>) -> ServerBuilder {
+        self.config_file = Some(path.into());
+        self
+    }
+
+    /// A Unix socket to listen on too, if not the one that the config names. Only whoever starts the server may use it.
+    pub fn socket(mut self, path: impl Into<PathBuf>) -> ServerBuilder {
+        self.socket = Some(path.into());
         self
     }
 
@@ -142,12 +167,17 @@ impl ServerBuilder {
     /// # Errors
     /// If it cannot listen where it should or must not, or if a service cannot be forwarded to.
     pub async fn start(self) -> Result<Server, StartError> {
-        let config = with_defaults(self.config);
+        let (file, config) = match self.config_file {
+            Some(path) => ConfigFile::load(path).map(|(file, config)| (Some(Arc::new(file)), config))?,
+            None => (None, self.config),
+        };
+        let config = with_defaults(config);
         let listen = self.listen.unwrap_or_else(|| config.listen.clone());
         let cause = |cause| StartError::Listen { listen: listen.clone(), cause };
         let addresses: Vec<SocketAddr> = lookup_host(&*listen).await.map_err(cause)?.collect();
         if let Some(address) = addresses.iter().find(|address| !is_own(address.ip()))
             && !self.anywhere
+            && config.auth.tokens.is_empty()
         {
             return Err(StartError::Exposed(*address));
         }
@@ -158,15 +188,30 @@ impl ServerBuilder {
         let address = listener.local_addr().map_err(cause)?;
         log_limits(&config);
         info!(%address, services = config.services.len(), "listening");
-        if !is_own(address.ip()) {
+        if !is_own(address.ip()) && config.auth.tokens.is_empty() {
             warn!(%address, "whoever reaches this address may spend the quota");
         }
-        let guard = Guard::new(&listen, address);
+        let guard = Guard::new(&listen, address, self.anywhere);
+        let socket = self.socket.or_else(|| config.listen_unix.as_deref().map(at_home));
         let app = Arc::new(App::new(gate, config, services, guard, self.times));
         let (phase, phases) = watch::channel(Phase::Serving);
-        let listening = Listening::new(app.clone(), phases, self.max_connections);
-        let accepting = tokio::spawn(listening.accept(listener));
-        Ok(Server { address, app, phase, accepting })
+        let listening = Arc::new(Listening::new(app.clone(), phases, self.max_connections));
+        *app.reloads.lock() = Reloads::of(file.as_deref());
+        let mut server = Server {
+            address,
+            app,
+            phase,
+            tasks: Vec::new(),
+            file,
+            #[cfg(unix)]
+            socket: None,
+        };
+        if let Some(path) = socket {
+            server.listen_on(&path, listening.clone())?;
+        }
+        server.tasks.push(tokio::spawn(listening.accept(listener)));
+        server.tend();
+        Ok(server)
     }
 }
 
@@ -194,6 +239,41 @@ impl Server {
         &self.app.gate
     }
 
+    /// Reads the config file again, if there is one, and puts what it says into force. What is wrong with it is logged, and
+    /// shown in `/v1/status`.
+    pub fn reload(&self) {
+        if let Some(file) = &self.file {
+            file.reload(&self.app, true);
+        }
+    }
+
+    #[cfg(unix)]
+    fn listen_on(&mut self, path: &Path, listening: Arc<Listening>) -> Result<(), StartError> {
+        let bound = crate::listen::unix::bind(path);
+        let (listener, socket) =
+            bound.map_err(|cause| StartError::Listen { listen: path.display().to_string(), cause })?;
+        info!(socket = %path.display(), "listening");
+        self.socket = Some(socket);
+        self.tasks.push(tokio::spawn(listening.accept(listener)));
+        Ok(())
+    }
+
+    #[cfg(not(unix))]
+    fn listen_on(&mut self, path: &Path, _: Arc<Listening>) -> Result<(), StartError> {
+        let cause = std::io::ErrorKind::Unsupported.into();
+        Err(StartError::Listen { listen: path.display().to_string(), cause })
+    }
+
+    /// Starts what goes on beside connections.
+    fn tend(&mut self) {
+        self.tasks.push(tokio::spawn(self.app.permits.clone().expire()));
+        let app = self.app.clone();
+        self.tasks.push(tokio::spawn(async move { app.events.watch(&app.gate).await }));
+        if let Some(file) = self.file.clone() {
+            self.tasks.push(tokio::spawn(file.follow(self.app.clone())));
+        }
+    }
+
     /// Puts another config into force. What was spent, who waits and which connections are open stays.
     ///
     /// # Errors
@@ -203,10 +283,12 @@ impl Server {
     }
 
     /// Stops: nobody new is let in, calls that are under way have until `patience` is over, and then are cut off.
-    pub async fn stop(self, patience: Duration) {
+    pub async fn stop(mut self, patience: Duration) {
         info!(calls = self.app.calls(), "stopping");
         self.app.stop();
         self.phase.send_replace(Phase::Draining);
+        #[cfg(unix)]
+        drop(self.socket.take());
         // Closed once the last connection is gone.
         if tokio::time::timeout(patience, self.phase.closed()).await.is_err() {
             warn!(calls = self.app.calls(), "cutting off what is still under way");
@@ -220,7 +302,7 @@ impl Server {
 impl Drop for Server {
     /// Stops listening and drops all connections.
     fn drop(&mut self) {
-        self.accepting.abort();
+        self.tasks.iter().for_each(JoinHandle::abort);
         self.phase.send_replace(Phase::Cut);
     }
 }
@@ -229,7 +311,7 @@ impl Drop for Server {
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The config as it is in a sidecar.
-fn with_defaults(mut config: Config) -> Config {
+pub(crate) fn with_defaults(mut config: Config) -> Config {
     if config.services.is_empty() {
         config.services = tidegate_core::presets::served();
     }
@@ -237,6 +319,12 @@ fn with_defaults(mut config: Config) -> Config {
         service.queue.timeout.get_or_insert(TIMEOUT);
     }
     config
+}
+
+/// A path that may begin at the user's home.
+fn at_home(path: &str) -> PathBuf {
+    let home = path.strip_prefix("~/").zip(std::env::var_os("HOME"));
+    home.map_or_else(|| path.into(), |(rest, home)| Path::new(&home).join(rest))
 }
 
 fn log_limits(config: &Config) {

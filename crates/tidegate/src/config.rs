@@ -44,7 +44,7 @@ impl Config {
         let path = path.as_ref();
         let text = std::fs::read_to_string(path)
             .map_err(|cause| ConfigError::Unreadable { path: path.to_owned(), cause })?;
-        Config::read(&text, &path.display().to_string())
+        Config::parse_file(&text, path)
     }
 
     /// Reads a text. `${VAR}` in it expands from the environment.
@@ -53,6 +53,14 @@ impl Config {
     /// If it says something that cannot be.
     pub fn parse(text: &str) -> Result<Config, ConfigError> {
         Config::read(text, "config")
+    }
+
+    /// The same, where errors are to name the file that the text is from.
+    ///
+    /// # Errors
+    /// If it says something that cannot be.
+    pub fn parse_file(text: &str, path: impl AsRef<Path>) -> Result<Config, ConfigError> {
+        Config::read(text, &path.as_ref().display().to_string())
     }
 
     fn read(text: &str, name: &str) -> Result<Config, ConfigError> {

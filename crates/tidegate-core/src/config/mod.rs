@@ -3,6 +3,7 @@
 //! Everything here is plain data with its defaults filled in. A value of these types has passed every check
 //! that can be made without knowing the call: the engine takes it as it is.
 
+mod auth;
 mod check;
 mod error;
 mod expand;
@@ -23,6 +24,7 @@ use crate::rate::{Algorithm, Rate};
 use crate::retry::Growth;
 use crate::vendor::Profiles;
 
+pub use auth::{AuthConfig, TokenConfig, TokenHash};
 pub use check::Problem;
 pub use error::{ConfigError, ConfigErrors};
 pub use parse::{Document, Field, Kind, Walk};
@@ -33,6 +35,12 @@ pub use parse::{Document, Field, Kind, Walk};
 pub struct Config {
     /// Where the sidecar listens.
     pub listen: String,
+    /// The Unix socket that the sidecar also listens on.
+    pub listen_unix: Option<String>,
+    /// Who may use the sidecar.
+    pub auth: AuthConfig,
+    /// How long a permit that was asked for over HTTP lasts unless it is renewed.
+    pub permit_lease: Duration,
     /// How many bytes of requests the sidecar keeps while they wait, all together.
     pub buffer_memory: u64,
     /// Where state is kept.
@@ -401,6 +409,9 @@ impl Default for Config {
     fn default() -> Self {
         Config {
             listen: "127.0.0.1:8429".into(),
+            listen_unix: None,
+            auth: AuthConfig::default(),
+            permit_lease: Duration::from_secs(300),
             buffer_memory: 256 << 20,
             state: StateConfig::default(),
             global: Limits::default(),

@@ -5,6 +5,8 @@
 //! dropped, and what they were about with them.
 
 mod patient;
+#[cfg(unix)]
+pub(crate) mod unix;
 
 use std::io;
 use std::pin::pin;
@@ -16,7 +18,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tracing::{debug, warn};
 
@@ -45,6 +47,46 @@ pub(crate) enum Phase {
     Draining,
     /// They end.
     Cut,
+}
+
+/// Which way somebody came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Door {
+    /// By the network: this machine's own, unless it is open to others.
+    Tcp,
+    /// By a file that only whoever started the sidecar may open.
+    #[cfg_attr(not(unix), allow(dead_code))]
+    Unix,
+}
+
+/// Where connections come from.
+pub(crate) trait Listener: Send + Sync + 'static {
+    type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
+    const DOOR: Door;
+
+    fn next(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+impl Listener for TcpListener {
+    type Stream = TcpStream;
+    const DOOR: Door = Door::Tcp;
+
+    async fn next(&self) -> io::Result<TcpStream> {
+        let (stream, _) = self.accept().await?;
+        // Events are small, and to be there at once.
+        stream.set_nodelay(true).ok();
+        Ok(stream)
+    }
+}
+
+#[cfg(unix)]
+impl Listener for tokio::net::UnixListener {
+    type Stream = tokio::net::UnixStream;
+    const DOOR: Door = Door::Unix;
+
+    async fn next(&self) -> io::Result<Self::Stream> {
+        self.accept().await.map(|(stream, _)| stream)
+    }
 }
 
 /// What it takes to serve connections.
@@ -76,25 +118,21 @@ impl Listening {
     }
 
     /// Accepts connections until it is told to stop.
-    pub async fn accept(self, listener: TcpListener) {
-        let this = Arc::new(self);
+    pub async fn accept<L: Listener>(self: Arc<Listening>, listener: L) {
+        let this = self;
         let mut phase = this.phase.clone();
         loop {
             let accepted = async {
                 // Closed never: it is ours.
                 let room = this.room.clone().acquire_owned().await.ok()?;
-                Some((listener.accept().await, room))
+                Some((listener.next().await, room))
             };
             let (accepted, room) = tokio::select! {
                 Some(accepted) = accepted => accepted,
                 _ = phase.wait_for(|phase| *phase != Phase::Serving) => return,
             };
             match accepted {
-                Ok((stream, _)) => {
-                    // Events are small, and to be there at once.
-                    stream.set_nodelay(true).ok();
-                    tokio::spawn(this.clone().serve(stream, room));
-                }
+                Ok(stream) => drop(tokio::spawn(this.clone().serve(L::DOOR, stream, room))),
                 Err(error) => {
                     warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(RECOVER).await;
@@ -104,18 +142,23 @@ impl Listening {
     }
 
     /// Serves a connection to its end.
-    async fn serve<S>(self: Arc<Listening>, stream: S, room: OwnedSemaphorePermit)
+    async fn serve<S>(self: Arc<Listening>, door: Door, stream: S, room: OwnedSemaphorePermit)
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
         let _counted = (self.app.count_connection(), room);
         let mut phase = self.phase.clone();
-        if let Err(error) = self.speak(stream, &mut phase).await {
+        if let Err(error) = self.speak(door, stream, &mut phase).await {
             debug!(%error, "a connection broke");
         }
     }
 
-    async fn speak<S>(&self, mut stream: S, phase: &mut watch::Receiver<Phase>) -> Result<(), hyper::Error>
+    async fn speak<S>(
+        &self,
+        door: Door,
+        mut stream: S,
+        phase: &mut watch::Receiver<Phase>,
+    ) -> Result<(), hyper::Error>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
@@ -131,7 +174,7 @@ impl Listening {
         let is_http2 = first.starts_with(PREFACE);
         let stream = Patient::new(stream, first, self.app.times.client);
         let app = self.app.clone();
-        let service = service_fn(move |request| app.clone().answer(Box::new(request)));
+        let service = service_fn(move |request| app.clone().answer(door, Box::new(request)));
         // As hyper has it: both protocols, the same way, and no common type.
         macro_rules! drive {
             ($connection:expr) => {{

@@ -35,19 +35,21 @@ use tidegate_core::stream_usage::asking;
 use tracing::debug;
 
 use crate::app::{App, Counted};
+use crate::auth::Caller;
 use crate::body::Body;
+use crate::events::Event;
 use crate::refusal::millis;
 use crate::route::Who;
 use crate::shape::Shape;
 use attempt::{Failed, Head, Reply, send};
 use source::{Source, Unread};
-use upstream::{Nowhere, Service};
+use upstream::Nowhere;
 
 pub(crate) use client::Client;
 pub(crate) use memory::Memory;
 pub(crate) use reply::Proxied;
-pub(crate) use upstream::Services;
 pub use upstream::UpstreamError;
+pub(crate) use upstream::{Service, Services};
 
 const WAITED: HeaderName = HeaderName::from_static("x-tidegate-waited-ms");
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-tidegate-attempts");
@@ -80,6 +82,7 @@ impl Service {
     pub async fn prepare(
         &self,
         app: &Arc<App>,
+        caller: &Caller,
         who: &Who<'_>,
         name: &str,
         path: &str,
@@ -97,6 +100,9 @@ impl Service {
         })?;
         let stated =
             hints::stated(name, who, &parts.headers).map_err(|message| wrong("bad_hint", &message))?;
+        caller
+            .may_call(&stated, &app.in_force().config)
+            .map_err(|(status, code, message)| (status, code, message.to_owned()))?;
         let counted = app.count_call();
         let mut source =
             Source::read(body, &app.memory, app.times.client).await.map_err(|unread| match unread {
@@ -168,7 +174,10 @@ impl Prepared {
         }
         let (mut response, gave_up) = match (&mut execute).await {
             Ok(reply) => (pass_on(reply, *hide_usage, counted.take()), false),
-            Err(ExecuteError::Refused(refused)) => (shape.refused(&refused), false),
+            Err(ExecuteError::Refused(refused)) => {
+                app.events.tell(|| Event::refused(call.service(), &refused));
+                (shape.refused(&refused), false)
+            }
             Err(ExecuteError::Failed(failed)) => (told(failed, shape, counted.take()), false),
             Err(ExecuteError::Exhausted { last, waited, .. }) => {
                 took.lock().waited = waited;

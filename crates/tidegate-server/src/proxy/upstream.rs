@@ -21,7 +21,7 @@ const KEY_HEADERS: [(&str, HeaderName); 3] = [
     ("google-gemini", HeaderName::from_static("x-goog-api-key")),
 ];
 /// Every header that may hold a key.
-const KEYS: [HeaderName; 4] = [
+static KEYS: [HeaderName; 4] = [
     AUTHORIZATION,
     HeaderName::from_static("x-api-key"),
     HeaderName::from_static("api-key"),
@@ -132,6 +132,11 @@ impl Service {
             }
             headers.insert(name, value.clone());
         }
+    }
+
+    /// The headers that are replaced and so are not passed on: a token may stand in the place of a key.
+    pub fn key_headers(&self) -> &'static [HeaderName] {
+        if self.key.is_some() { &KEYS } else { &[] }
     }
 
     /// Whether a stream of this endpoint can be asked what it cost.

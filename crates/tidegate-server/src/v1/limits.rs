@@ -7,6 +7,7 @@ use tidegate::{LimitStatus, Nanos};
 
 use crate::app::App;
 use crate::in_force::{self, InForce};
+use crate::live::Changes;
 use crate::refusal::millis;
 
 pub(super) fn of(app: &App) -> Value {
@@ -16,10 +17,29 @@ pub(super) fn of(app: &App) -> Value {
         written.iter().map(|limit| (limit.name.as_str(), limit)).collect();
     let now = app.gate.now();
     let limits = app.gate.limits();
-    json!({ "limits": limits.iter().map(|limit| one(limit, &by_name, now)).collect::<Vec<_>>() })
+    let one = |limit| one(limit, &by_name, &in_force.changes, now);
+    json!({ "limits": limits.iter().map(one).collect::<Vec<_>>() })
 }
 
-fn one(limit: &LimitStatus, by_name: &HashMap<&str, &InForce<'_>>, now: Nanos) -> Value {
+/// One of them as it is written.
+pub(super) fn named(app: &App, name: &str) -> Value {
+    let in_force = app.in_force();
+    let written = in_force::limits(&in_force.config);
+    let mut value = written.iter().find(|limit| limit.name == name).map_or_else(|| json!({}), InForce::json);
+    value["name"] = name.into();
+    tell_changed(&mut value, name, &in_force.changes);
+    value
+}
+
+fn tell_changed(value: &mut Value, name: &str, changes: &Changes) {
+    if let Some(written) = changes.written(name) {
+        value["changed"] = true.into();
+        value["written"] = written;
+        value["from"] = "live".into();
+    }
+}
+
+fn one(limit: &LimitStatus, by_name: &HashMap<&str, &InForce<'_>>, changes: &Changes, now: Nanos) -> Value {
     // What a loop has of its own is written once for all of them.
     let of_loops = || {
         let (owner, rest) = limit.name.strip_prefix("loop:").and_then(|name| name.split_once('/'))?;
@@ -27,6 +47,7 @@ fn one(limit: &LimitStatus, by_name: &HashMap<&str, &InForce<'_>>, now: Nanos) -
     };
     let written = by_name.get(&*limit.name).or_else(|| by_name.get(&*of_loops()?));
     let mut value = written.map_or_else(|| json!({}), |written| written.json());
+    tell_changed(&mut value, written.map_or(&limit.name, |written| &written.name), changes);
     value["name"] = (*limit.name).into();
     value["capacity"] = limit.capacity.into();
     value["used"] = limit.used.into();

@@ -1,37 +1,124 @@
-//! What the sidecar says of itself: health, limits, status.
+//! What the sidecar answers itself: permits, changes, and what it says of its own state.
 
+mod changes;
+mod events;
 mod limits;
+mod permits;
+mod read;
 mod status;
 
+use std::sync::Arc;
+
 use http::{Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
 
 use crate::app::App;
+use crate::auth::{Caller, OWN_HEADERS};
 use crate::body::{Body, json};
+use crate::listen::Door;
+use crate::route::decoded;
 use crate::shape;
 
+pub(crate) use permits::Delivery;
+
 /// Answers a request on one of the sidecar's own routes.
-pub(crate) fn answer<B>(app: &App, request: &Request<B>) -> Response<Body> {
-    let answer: fn(&App) -> Response<Body> = match request.uri().path() {
-        "/healthz" => healthz,
-        "/readyz" => readyz,
-        "/v1/limits" => |app| json(StatusCode::OK, &limits::of(app)),
-        "/v1/status" => |app| json(StatusCode::OK, &status::of(app)),
-        _ => return shape::plain(StatusCode::NOT_FOUND, "not_found", "there is nothing of that name here"),
+pub(crate) async fn answer(app: &Arc<App>, door: Door, request: Request<Incoming>) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let (method, path) = (parts.method, parts.uri.path().to_owned());
+    let reads = matches!(method, Method::GET | Method::HEAD);
+    match &*path {
+        "/healthz" if reads => return healthz(),
+        "/readyz" if reads => return readyz(app),
+        _ => {}
+    }
+    let caller = match door {
+        // Whoever may open the socket is who started the sidecar.
+        Door::Unix => Ok(Caller::default()),
+        Door::Tcp => app.in_force().tokens.caller(&parts.headers, &OWN_HEADERS),
     };
-    if matches!(*request.method(), Method::GET | Method::HEAD) {
-        answer(app)
-    } else {
-        shape::plain(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this can only be read: use GET")
+    let caller = match caller {
+        Ok(caller) => caller,
+        Err((status, code, message)) => return shape::plain(status, code, message),
+    };
+    match (Own::of(&path), method) {
+        (Ok(Own::Limits), _) if reads => json(StatusCode::OK, &limits::of(app)),
+        (Ok(Own::Status), _) if reads => json(StatusCode::OK, &status::of(app)),
+        (Ok(Own::Events), Method::GET) => events::stream(app),
+        (Ok(Own::Acquire), Method::POST) => permits::acquire(app, &caller, body).await,
+        (Ok(Own::Complete(id)), Method::POST) => permits::complete(app, &caller, id, body).await,
+        (Ok(Own::Renew(id)), Method::POST) => permits::renew(app, &caller, id),
+        (Ok(Own::Permit(id)), Method::DELETE) => permits::cancel(app, &caller, id),
+        (Ok(Own::Limit(name)), Method::PUT) => match caller.may_change() {
+            Ok(()) => changes::set_limit(app, &name, body).await,
+            Err((status, code, message)) => shape::plain(status, code, message),
+        },
+        (Ok(Own::Backoff(key)), method @ (Method::PUT | Method::DELETE)) => match caller.may_change() {
+            Ok(()) if method == Method::PUT => changes::set_backoff(app, &key, body).await,
+            Ok(()) => changes::clear_backoff(app, &key),
+            Err((status, code, message)) => shape::plain(status, code, message),
+        },
+        (Ok(Own::Nothing), _) => {
+            shape::plain(StatusCode::NOT_FOUND, "not_found", "there is nothing of that name here")
+        }
+        (Ok(_), _) => {
+            let message = "this is not what can be done here: docs/sidecar.md lists the routes";
+            shape::plain(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+        }
+        (Err(message), _) => shape::plain(StatusCode::BAD_REQUEST, "bad_path", &message),
     }
 }
 
-fn healthz(_: &App) -> Response<Body> {
+/// The sidecar's own routes.
+#[derive(Debug, PartialEq)]
+enum Own<'p> {
+    Health,
+    Status,
+    Limits,
+    Limit(std::borrow::Cow<'p, str>),
+    Backoff(std::borrow::Cow<'p, str>),
+    Events,
+    Acquire,
+    Permit(&'p str),
+    Complete(&'p str),
+    Renew(&'p str),
+    Nothing,
+}
+
+impl<'p> Own<'p> {
+    /// What a path means. Names have slashes in them, encoded or not.
+    fn of(path: &'p str) -> Result<Own<'p>, String> {
+        if let Some(name) = path.strip_prefix("/v1/limits/") {
+            return decoded(name).map(Own::Limit);
+        }
+        if let Some(key) = path.strip_prefix("/v1/backoff/") {
+            return decoded(key).map(Own::Backoff);
+        }
+        if let Some(permit) = path.strip_prefix("/v1/permits/") {
+            return Ok(match permit.split_once('/') {
+                None => Own::Permit(permit),
+                Some((id, "complete")) => Own::Complete(id),
+                Some((id, "renew")) => Own::Renew(id),
+                Some(_) => Own::Nothing,
+            });
+        }
+        Ok(match path {
+            "/healthz" | "/readyz" => Own::Health,
+            "/v1/status" => Own::Status,
+            "/v1/limits" => Own::Limits,
+            "/v1/events" => Own::Events,
+            "/v1/acquire" => Own::Acquire,
+            _ => Own::Nothing,
+        })
+    }
+}
+
+fn healthz() -> Response<Body> {
     json(StatusCode::OK, &serde_json::json!({ "ok": true }))
 }
 
 fn readyz(app: &App) -> Response<Body> {
     if app.is_ready() {
-        return healthz(app);
+        return healthz();
     }
     shape::plain(StatusCode::SERVICE_UNAVAILABLE, "stopping", "no new calls are taken")
 }

@@ -5,6 +5,7 @@ use tidegate::{BackoffStatus, BreakerState, BreakerStatus};
 use tidegate_core::config::ServiceConfig;
 
 use crate::app::App;
+use crate::events::state;
 use crate::refusal::millis;
 
 pub(super) fn of(app: &App) -> Value {
@@ -22,6 +23,8 @@ pub(super) fn of(app: &App) -> Value {
         "uptime_ms": millis(app.started.elapsed()),
         "connections": app.connections(),
         "calls": app.calls(),
+        "permits": app.permits.live(),
+        "config": app.reloads.lock().json(),
         "waiting": app.gate.waiting(),
         "buffered_bytes": app.memory.used(),
         "services": services,
@@ -53,14 +56,13 @@ fn backoff(window: &BackoffStatus) -> Value {
 }
 
 fn breaker(breaker: &BreakerStatus) -> Value {
-    let (state, probe_in) = match breaker.state {
-        BreakerState::Closed => ("closed", None),
-        BreakerState::Open { probe_in } => ("open", Some(probe_in)),
-        BreakerState::HalfOpen { .. } => ("half_open", None),
+    let probe_in = match breaker.state {
+        BreakerState::Open { probe_in } => Some(probe_in),
+        _ => None,
     };
     json!({
         "name": *breaker.name,
-        "state": state,
+        "state": state(&breaker.state),
         "probe_in_ms": probe_in.map(millis),
         "waiting": breaker.waiting,
     })

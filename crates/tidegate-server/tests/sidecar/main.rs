@@ -1,6 +1,7 @@
 //! The sidecar as its clients and upstreams meet it: over sockets, against an upstream that counts for itself, or one
 //! that plays a part. After each case it must hold nothing.
 
+mod changing;
 mod client;
 mod faults;
 mod forwarding;
@@ -8,11 +9,15 @@ mod gone;
 mod guard;
 mod hints;
 mod memory;
+mod permits;
 mod refusals;
 mod retries;
 mod script;
+#[cfg(unix)]
+mod socket;
 mod stopping;
 mod streams;
+mod tokens;
 
 use std::time::Duration;
 

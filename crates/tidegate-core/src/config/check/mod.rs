@@ -11,6 +11,7 @@ mod service;
 use std::fmt;
 
 use super::Config;
+use super::hint::{did_you_mean, quoted};
 use super::path::join;
 
 pub(super) use level::rate_path;
@@ -101,6 +102,14 @@ impl Check {
             let hint = "write a host and a port, such as `127.0.0.1:8429`";
             self.report("listen", "this is not an address to listen on", hint);
         }
+        if config.listen_unix.as_deref() == Some("") {
+            self.report("listen_unix", "the path of the socket is empty", "name a file, or leave it out");
+        }
+        if config.permit_lease.is_zero() {
+            let hint = "write how long a permit lasts that nobody renews, such as \"5m\"";
+            self.report("permit_lease", "a lease of 0 ends before the work begins", hint);
+        }
+        self.auth(config);
         let state = &config.state;
         if state.path.as_deref() == Some("") {
             self.report("state.path", "the folder of the state file is empty", "name a folder");
@@ -122,6 +131,27 @@ impl Check {
         }
         if let Some(webhook) = &alerts.webhook {
             self.http_url("alerts.webhook", webhook);
+        }
+    }
+
+    fn auth(&mut self, config: &Config) {
+        for (name, token) in &config.auth.tokens {
+            let path = join("auth.tokens", name);
+            if token.priorities.as_ref().is_some_and(Vec::is_empty) {
+                let hint = "name some, or leave it out for all";
+                self.report(&join(&path, "priorities"), "no priority is allowed", hint);
+            }
+            for service in token.services.iter().flatten() {
+                if !config.services.contains_key(service) {
+                    let message = format!("there is no service named {}", quoted(service));
+                    let hint = did_you_mean(service, config.services.keys().map(String::as_str));
+                    self.report(&join(&path, "services"), message, hint.as_deref());
+                }
+            }
+            if config.auth.tokens.iter().any(|(other, same)| other < name && same.sha256 == token.sha256) {
+                let hint = "give each holder a token of their own";
+                self.report(&join(&path, "sha256"), "another token has the same hash", hint);
+            }
         }
     }
 

@@ -5,6 +5,9 @@ use crate::config::hint::{did_you_mean, distance, quoted};
 
 pub(super) const TOP: &[&str] = &[
     "listen",
+    "listen_unix",
+    "auth",
+    "permit_lease",
     "buffer_memory",
     "state",
     "global",
@@ -16,6 +19,8 @@ pub(super) const TOP: &[&str] = &[
     "simulation",
 ];
 pub(super) const STATE: &[&str] = &["path", "redis"];
+pub(super) const AUTH: &[&str] = &["tokens"];
+pub(super) const TOKEN: &[&str] = &["sha256", "priorities", "services", "admin"];
 pub(super) const ALERTS: &[&str] = &["approaching", "webhook"];
 pub(super) const RETRY: &[&str] =
     &["max_retries", "backoff", "initial", "max", "jitter", "jitter_kind", "max_elapsed", "budget"];
@@ -94,6 +99,8 @@ const HOMES: &[(&[&str], &str)] = &[
     (LOOP_TYPE, "in [loop_types.<name>]"),
     (STATE, "in [state]"),
     (ALERTS, "in [alerts]"),
+    (AUTH, "in [auth]"),
+    (TOKEN, "in [auth.tokens.<name>]"),
     (RETRY, "in [services.<name>.retry]"),
     (BREAKER, "in [services.<name>.breaker]"),
     (BACKOFF, "in [services.<name>.backoff]"),

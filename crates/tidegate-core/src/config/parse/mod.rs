@@ -15,6 +15,7 @@
 //! held is never repeated in a message, since it may be a secret.
 
 mod after_failure;
+mod auth;
 mod document;
 mod keys;
 mod level;

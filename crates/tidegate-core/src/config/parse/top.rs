@@ -24,6 +24,11 @@ impl Walk<'_> {
                         config.listen = listen;
                     }
                 }
+                "listen_unix" => config.listen_unix = self.string(&field),
+                "auth" => config.auth = self.auth(&field),
+                "permit_lease" => {
+                    config.permit_lease = self.duration(&field).unwrap_or(config.permit_lease);
+                }
                 "buffer_memory" => {
                     config.buffer_memory = self.size(&field).unwrap_or(config.buffer_memory);
                 }

@@ -1,0 +1,118 @@
+//! Who asks, and what they may: tokens, of which only hashes are known here.
+//!
+//! A token comes in `x-tidegate-token`. To the sidecar's own routes it may also come as a bearer's, and to a service whose
+//! key the sidecar holds in the place of that key, so that a program needs nothing but another key. A token is never
+//! looked for where it would be passed on.
+//!
+//! Every token of the config is compared, each in the same time, so how long it takes says nothing about any of them.
+
+use std::sync::Arc;
+
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName, StatusCode};
+use ring::digest::{SHA256, digest};
+use subtle::ConstantTimeEq;
+use tidegate::{Call, Config, Priority};
+use tidegate_core::config::TokenConfig;
+
+use crate::guard::Turned;
+
+const TOKEN: HeaderName = HeaderName::from_static("x-tidegate-token");
+
+/// All tokens of a config; none at all means that there is nothing to ask for.
+#[derive(Debug, Default)]
+pub(crate) struct Tokens(Vec<Arc<Token>>);
+
+/// One token, and whose it is.
+#[derive(Debug)]
+pub(crate) struct Token {
+    holder: Arc<str>,
+    may: TokenConfig,
+}
+
+/// Who asks: anybody, or the holder of a token.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Caller(Option<Arc<Token>>);
+
+impl Tokens {
+    pub fn new(config: &Config) -> Tokens {
+        let token = |(holder, may): (&String, &TokenConfig)| {
+            Arc::new(Token { holder: holder.as_str().into(), may: may.clone() })
+        };
+        Tokens(config.auth.tokens.iter().map(token).collect())
+    }
+
+    /// Whether a token must be shown.
+    pub fn are_asked_for(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Who sends these headers; `key_headers` are those that are not passed on as they are.
+    pub fn caller(&self, headers: &HeaderMap, key_headers: &[HeaderName]) -> Result<Caller, Turned> {
+        if !self.are_asked_for() {
+            return Ok(Caller::default());
+        }
+        let mut shown =
+            headers.get(&TOKEN).into_iter().chain(key_headers.iter().flat_map(|name| headers.get(name)));
+        let found = shown.find_map(|value| {
+            let value = value.as_bytes();
+            self.of(value.strip_prefix(b"Bearer ").unwrap_or(value))
+        });
+        match found {
+            Some(token) => Ok(Caller(Some(token.clone()))),
+            None => Err((
+                StatusCode::UNAUTHORIZED,
+                "unauthorized",
+                "a token is needed here: send a valid one in x-tidegate-token",
+            )),
+        }
+    }
+
+    fn of(&self, shown: &[u8]) -> Option<&Arc<Token>> {
+        let hash = digest(&SHA256, shown);
+        let mut found = None;
+        for token in &self.0 {
+            if bool::from(token.may.sha256.0.ct_eq(hash.as_ref())) {
+                found = Some(token);
+            }
+        }
+        found
+    }
+}
+
+/// Where a token for the sidecar's own routes may be.
+pub(crate) const OWN_HEADERS: [HeaderName; 1] = [AUTHORIZATION];
+
+impl Caller {
+    /// By which name the caller is known.
+    pub fn holder(&self) -> Option<&Arc<str>> {
+        self.0.as_ref().map(|token| &token.holder)
+    }
+
+    /// Whether this call may be made. What counts is the priority it would have, whoever says so.
+    pub fn may_call(&self, call: &Call, config: &Config) -> Result<(), Turned> {
+        let Some(token) = &self.0 else { return Ok(()) };
+        if token.may.services.as_ref().is_some_and(|all| all.iter().all(|name| name != call.service())) {
+            let message = "the token is not for this service";
+            return Err((StatusCode::FORBIDDEN, "forbidden_service", message));
+        }
+        let of_type = || config.loop_types.get(call.stated_loop_type()?)?.priority;
+        let priority: Priority = call.stated_priority().or_else(of_type).unwrap_or_default();
+        if token.may.priorities.as_ref().is_some_and(|all| !all.contains(&priority)) {
+            let message = "the token is not for calls of this priority";
+            return Err((StatusCode::FORBIDDEN, "forbidden_priority", message));
+        }
+        Ok(())
+    }
+
+    /// Whether limits and windows may be changed.
+    pub fn may_change(&self) -> Result<(), Turned> {
+        match &self.0 {
+            Some(token) if !token.may.admin => {
+                let message = "the token is not for changing limits: that takes one with `admin = true`";
+                Err((StatusCode::FORBIDDEN, "forbidden", message))
+            }
+            _ => Ok(()),
+        }
+    }
+}

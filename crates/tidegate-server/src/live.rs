@@ -1,0 +1,257 @@
+//! Limits that were changed while the sidecar runs.
+//!
+//! A change is put over what the file says, and both together are what is in force; so there is one way for a limit to
+//! come into force, and not two that could differ. It remembers what the file said when it was made, and yields as soon as
+//! the file says something else of that limit.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use tidegate::Config;
+use tidegate_core::config::units::{WrittenRate, parse_rate_of};
+use tidegate_core::config::{Limits, Origin, RateLimit};
+use tidegate_core::rate::{Algorithm, WindowName};
+
+/// How much a limit allows.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Amount {
+    Rate(RateLimit),
+    Bound(u64),
+}
+
+/// What somebody wants a limit to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// As it is written in a config.
+    Rate(String),
+    /// Of what is in flight.
+    Bound(u64),
+}
+
+/// Why a limit cannot be changed so.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum NoChange {
+    /// There is none of that name.
+    Unknown,
+    /// What is wrong with it, in words.
+    Wrong(String),
+}
+
+/// All changes, by the names of their limits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Changes(BTreeMap<String, Change>);
+
+#[derive(Clone, Debug)]
+struct Change {
+    /// What the file says.
+    written: Amount,
+    now: Amount,
+}
+
+impl Changes {
+    /// Adds a change to a limit of the file. One to what the file says anyway is none.
+    pub fn set(&mut self, file: &Config, name: &str, wanted: &Wanted) -> Result<(), NoChange> {
+        let written = amount(file, name).ok_or(NoChange::Unknown)?;
+        let now = match (&written, wanted) {
+            (Amount::Rate(rate), Wanted::Rate(text)) => Amount::Rate(other_rate(rate, text)?),
+            (Amount::Bound(_), Wanted::Bound(0)) => {
+                return Err(NoChange::Wrong("a bound of 0 lets nothing pass".into()));
+            }
+            (Amount::Bound(_), Wanted::Bound(bound)) => Amount::Bound(*bound),
+            (Amount::Rate(_), Wanted::Bound(_)) => {
+                return Err(NoChange::Wrong(format!("`{name}` is a rate: send {{\"rate\": \"500/min\"}}")));
+            }
+            (Amount::Bound(_), Wanted::Rate(_)) => {
+                return Err(NoChange::Wrong(format!(
+                    "`{name}` bounds what is in flight: send {{\"bound\": 10}}"
+                )));
+            }
+        };
+        if now == written {
+            self.0.remove(name);
+        } else {
+            self.0.insert(name.to_owned(), Change { written, now });
+        }
+        Ok(())
+    }
+
+    /// The file with the changes over it. Those whose limit the file now says something else of are forgotten.
+    pub fn over(&mut self, file: &Config) -> Config {
+        self.0.retain(|name, change| amount(file, name).as_ref() == Some(&change.written));
+        let mut config = file.clone();
+        for (name, change) in &self.0 {
+            put(&mut config, name, &change.now);
+        }
+        config
+    }
+
+    /// What the file says of a limit that was changed.
+    pub fn written(&self, name: &str) -> Option<Value> {
+        Some(match &self.0.get(name)?.written {
+            Amount::Rate(rate) => WrittenRate::from(rate).to_string().into(),
+            Amount::Bound(bound) => (*bound).into(),
+        })
+    }
+}
+
+/// The same limit with another number of units.
+fn other_rate(written: &RateLimit, text: &str) -> Result<RateLimit, NoChange> {
+    let wrong = |error: &dyn std::fmt::Display| NoChange::Wrong(error.to_string());
+    let read = parse_rate_of(text, &written.dimension).map_err(|error| wrong(&error))?;
+    let rate = read.rate(&written.dimension).map_err(|error| wrong(&error))?;
+    if rate.window() != written.rate.window() {
+        let window = WindowName(written.rate.window());
+        return Err(NoChange::Wrong(format!(
+            "the limit counts {window}, which is part of its name: write it so"
+        )));
+    }
+    let is_window = written.counts_by() != Algorithm::TokenBucket;
+    // A window's burst cannot be above its limit.
+    let burst = written.burst.map(|burst| if is_window { burst.min(rate.units()) } else { burst });
+    Ok(RateLimit { rate, burst, origin: Origin::Written, ..written.clone() })
+}
+
+fn amount(config: &Config, name: &str) -> Option<Amount> {
+    let mut config = config.clone();
+    at(&mut config, name, |slot| match slot {
+        Slot::Rate(rate) => Amount::Rate(rate.clone()),
+        Slot::Bound(bound, _) => Amount::Bound(*bound),
+    })
+}
+
+fn put(config: &mut Config, name: &str, amount: &Amount) {
+    at(config, name, |slot| match (slot, amount) {
+        (Slot::Rate(held), Amount::Rate(rate)) => *held = rate.clone(),
+        (Slot::Bound(held, origin), Amount::Bound(bound)) => {
+            *held = *bound;
+            if let Some(origin) = origin {
+                *origin = Origin::Written;
+            }
+        }
+        // Its kind is part of its name.
+        _ => {}
+    });
+}
+
+/// Where a limit stands in a config.
+enum Slot<'c> {
+    Rate(&'c mut RateLimit),
+    Bound(&'c mut u64, Option<&'c mut Origin>),
+}
+
+/// Does something with the limit of that name.
+fn at<T>(config: &mut Config, name: &str, act: impl FnOnce(Slot<'_>) -> T) -> Option<T> {
+    for (level, limits) in levels(config) {
+        let Some(rest) = name.strip_prefix(&*level).and_then(|rest| rest.strip_prefix('/')) else { continue };
+        if let Some(slot) = slot(limits, rest) {
+            return Some(act(slot));
+        }
+    }
+    None
+}
+
+fn slot<'c>(limits: &'c mut Limits, rest: &str) -> Option<Slot<'c>> {
+    match rest {
+        "concurrency" => {
+            let origin = &mut limits.concurrency_origin;
+            limits.concurrency.as_mut().map(|bound| Slot::Bound(bound, Some(origin)))
+        }
+        "throttled_concurrency" => {
+            limits.throttled_concurrency.as_mut().map(|bound| Slot::Bound(bound, None))
+        }
+        "byte_budget" => limits.byte_budget.as_mut().map(|bound| Slot::Bound(bound, None)),
+        _ => {
+            let named = |rate: &&mut RateLimit| {
+                format!("{}/{}", rate.dimension, WindowName(rate.rate.window())) == rest
+            };
+            limits.rates.iter_mut().find(named).map(Slot::Rate)
+        }
+    }
+}
+
+/// Every level of a config by its name.
+fn levels(config: &mut Config) -> Vec<(String, &mut Limits)> {
+    let config = &mut **config;
+    let mut all = vec![("global".to_owned(), &mut config.global), ("loop:*".to_owned(), &mut config.loops)];
+    for (name, service) in &mut config.services {
+        let endpoints = service.endpoints.iter_mut();
+        all.extend(endpoints.map(|(pattern, limits)| (format!("{name}/endpoint:{pattern}"), limits)));
+        let models = service.models.iter_mut();
+        all.extend(models.map(|(pattern, limits)| (format!("{name}/model:{pattern}"), limits)));
+        all.push((name.clone(), &mut service.limits));
+    }
+    let loop_types = config.loop_types.iter_mut();
+    all.extend(loop_types.map(|(name, loop_type)| (format!("loop_type:{name}"), &mut loop_type.limits)));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::in_force;
+
+    const FILE: &str = "[global]\nconcurrency = 9\n[services.api]\nrequests = [\"60/min\", \"1k/day\"]\n\
+        byte_budget = \"1MB\"\n[services.api.endpoints.\"POST /v1/x\"]\ntokens = { limit = \"10/min\", burst = 5 }\n\
+        [services.api.models.\"gpt*\"]\nusd = \"2/h\"\n[loop_types.code]\nrequests = \"5/min\"\n[loops]\nrequests = \"7/min\"\n";
+
+    fn file() -> Config {
+        Config::parse(FILE).expect("valid")
+    }
+
+    #[test]
+    fn every_limit_that_is_in_force_can_be_named() {
+        let file = file();
+        for limit in in_force::limits(&file) {
+            assert!(amount(&file, &limit.name).is_some(), "{}", limit.name);
+        }
+        assert_eq!(Changes::default().set(&file, "api/tokens/1m", &Wanted::Bound(1)), Err(NoChange::Unknown));
+    }
+
+    #[test]
+    fn a_change_is_put_over_the_file_and_yields_when_the_file_says_something_else_of_that_limit() {
+        let file = file();
+        let mut changes = Changes::default();
+        changes.set(&file, "api/requests/1m", &Wanted::Rate("90/min".into())).expect("a rate");
+        changes.set(&file, "global/concurrency", &Wanted::Bound(3)).expect("a bound");
+        let config = changes.over(&file);
+        assert_eq!(config.services["api"].limits.rates[0].rate.units(), 90);
+        assert_eq!(config.global.concurrency, Some(3));
+        assert_eq!(changes.written("api/requests/1m"), Some("60/min".into()));
+
+        let other = Config::parse(&FILE.replace("60/min", "70/min")).expect("valid");
+        let config = changes.over(&other);
+        assert_eq!(config.services["api"].limits.rates[0].rate.units(), 70);
+        assert_eq!(config.global.concurrency, Some(3), "the file says the same of this one");
+        assert_eq!(changes.written("api/requests/1m"), None);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told_and_what_the_file_says_is_no_change() {
+        let (file, mut changes) = (file(), Changes::default());
+        for (name, wanted) in [
+            ("api/requests/1m", Wanted::Rate("90/h".into())),
+            ("api/requests/1m", Wanted::Rate("many".into())),
+            ("api/requests/1m", Wanted::Bound(5)),
+            ("global/concurrency", Wanted::Rate("5/min".into())),
+            ("global/concurrency", Wanted::Bound(0)),
+        ] {
+            assert!(
+                matches!(changes.set(&file, name, &wanted), Err(NoChange::Wrong(_))),
+                "{name} {wanted:?}"
+            );
+        }
+        changes.set(&file, "global/concurrency", &Wanted::Bound(9)).expect("a bound");
+        assert_eq!(changes.written("global/concurrency"), None);
+    }
+
+    #[test]
+    fn a_burst_never_stands_above_a_smaller_limit() {
+        let (file, mut changes) = (file(), Changes::default());
+        changes
+            .set(&file, "api/endpoint:POST /v1/x/tokens/1m", &Wanted::Rate("3/min".into()))
+            .expect("a rate");
+        let config = changes.over(&file);
+        assert_eq!(config.services["api"].endpoints["POST /v1/x"].rates[0].burst, Some(3));
+        config.validate().expect("still valid");
+    }
+}

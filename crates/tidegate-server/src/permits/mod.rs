@@ -1,0 +1,201 @@
+//! Permits that are held by others: asked for over HTTP, and kept here until their holders say what became of the work.
+//!
+//! ```text
+//!  acquire ─► claim its id ─► wait in the gate ─► granted ─┬─► complete: settled     ┐
+//!             (gone with       (gone with the    a lease   ├─► cancelled: all back   ├─► remembered for a while
+//!              the client)      client)                    ├─► renewed: a new lease  │
+//!                                                          └─► expired: cost kept    ┘
+//! ```
+//!
+//! Each permit leaves the table exactly once: whoever takes it out ends it. How it ended is remembered, so that a word that
+//! is said twice, since the first answer got lost, gets the same answer. A permit is known by a random number that nobody
+//! can guess, and only to whoever holds the token that it was asked for with.
+
+mod leases;
+mod table;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use ring::rand::{SecureRandom, SystemRandom};
+use tidegate::Permit;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use leases::Leases;
+use table::{Live, Table};
+
+/// How many permits may be out at once, and how many ends are remembered.
+const MOST: usize = 65_536;
+
+/// All permits that are out.
+#[derive(Debug)]
+pub(crate) struct Permits {
+    table: Mutex<Table>,
+    random: SystemRandom,
+    /// A lease ends before all others that the sweeper knew of.
+    sooner: Notify,
+}
+
+/// A permit's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct PermitId(pub u128);
+
+/// How a permit ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    Completed,
+    Cancelled,
+    Expired,
+}
+
+/// Why there is no such permit to be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gone {
+    /// There is none of that number, or it is somebody else's.
+    Unknown,
+    /// It ended so.
+    Ended(End),
+}
+
+/// Whose permit it is.
+pub(crate) type Owner = Option<Arc<str>>;
+
+/// An id that a caller gave: nobody else gets a permit under it meanwhile.
+#[derive(Debug)]
+#[must_use = "the id is free again once this is dropped"]
+pub(crate) struct Claim {
+    permits: Arc<Permits>,
+    owner: Owner,
+    id: Option<Arc<str>>,
+}
+
+/// Why an id cannot be had.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Claimed {
+    /// The same was asked for under it, and granted: this permit, with so much of its lease left.
+    Granted(PermitId, Duration),
+    /// It waits, or it is for something else.
+    Taken,
+}
+
+impl Permits {
+    pub fn new() -> Permits {
+        Permits { table: Mutex::default(), random: SystemRandom::new(), sooner: Notify::new() }
+    }
+
+    /// How many are out.
+    pub fn live(&self) -> usize {
+        self.table.lock().live.len()
+    }
+
+    /// Whether there is room for more.
+    pub fn has_room(&self) -> bool {
+        self.live() < MOST
+    }
+
+    /// Claims an id, if the caller gave one; `asked` is what for.
+    pub fn claim(self: &Arc<Permits>, owner: Owner, id: Option<&str>, asked: &str) -> Result<Claim, Claimed> {
+        let id: Option<Arc<str>> = id.map(Into::into);
+        if let Some(id) = &id {
+            self.table.lock().claim(&owner, id, asked)?;
+        }
+        Ok(Claim { permits: self.clone(), owner, id })
+    }
+
+    /// Takes a permit out, to end it so. Whoever comes second is told how it ended.
+    pub fn take(&self, id: PermitId, owner: &Owner, end: End) -> Result<Permit, Gone> {
+        let mut table = self.table.lock();
+        table.check(id, owner)?;
+        table.remove(id, end).ok_or(Gone::Unknown)
+    }
+
+    /// Gives a permit a lease from now on.
+    pub fn renew(&self, id: PermitId, owner: &Owner, lease: Duration) -> Result<(), Gone> {
+        let until = Instant::now() + lease;
+        let mut table = self.table.lock();
+        table.check(id, owner)?;
+        if table.renew(id, until) {
+            self.sooner.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Ends leases as their time comes, for as long as it is polled.
+    pub async fn expire(self: Arc<Permits>) {
+        loop {
+            let next = self.table.lock().leases.arm();
+            let sooner = self.sooner.notified();
+            match next {
+                Some(next) => {
+                    tokio::select! {
+                        () = tokio::time::sleep_until(next) => {}
+                        () = sooner => continue,
+                    }
+                }
+                None => {
+                    sooner.await;
+                    continue;
+                }
+            }
+            let expired = self.table.lock().expire(Instant::now());
+            if !expired.is_empty() {
+                tracing::warn!(permits = expired.len(), "permits expired: their cost is kept");
+            }
+            // Dropped outside of the lock: each frees its slot and keeps its cost.
+            drop(expired);
+        }
+    }
+
+    fn fresh_id(&self) -> Option<PermitId> {
+        let mut bytes = [0; 16];
+        self.random.fill(&mut bytes).ok()?;
+        Some(PermitId(u128::from_be_bytes(bytes)))
+    }
+}
+
+impl Claim {
+    /// The gate has let it go. Comes back whole if there is no room for it.
+    pub fn grant(mut self, permit: Permit, lease: Duration) -> Result<PermitId, Permit> {
+        let until = Instant::now() + lease;
+        let permits = self.permits.clone();
+        let Some(number) = permits.fresh_id() else { return Err(permit) };
+        let mut table = permits.table.lock();
+        if table.live.len() >= MOST {
+            drop(table);
+            return Err(permit);
+        }
+        // From here on the id ends with the permit.
+        let live = Live { permit, until, owner: self.owner.take(), id: self.id.take() };
+        if table.insert(number, live) {
+            permits.sooner.notify_one();
+        }
+        Ok(number)
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            self.permits.table.lock().unclaim(&self.owner, &id);
+        }
+    }
+}
+
+impl PermitId {
+    /// Reads it as it is written in a URL.
+    pub fn parse(text: &str) -> Option<PermitId> {
+        let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        u128::from_str_radix(text, 16).ok().filter(|_| digits).map(PermitId)
+    }
+}
+
+impl std::fmt::Display for PermitId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

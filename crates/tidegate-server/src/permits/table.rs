@@ -1,0 +1,112 @@
+//! Who holds what, and how the latest ended.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use tidegate::Permit;
+use tokio::time::Instant;
+
+use super::{Claimed, End, Gone, Leases, MOST, Owner, PermitId};
+
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub live: HashMap<PermitId, Live>,
+    pub leases: Leases,
+    ids: HashMap<(Owner, Arc<str>), Named>,
+    ended: HashMap<PermitId, (End, Owner)>,
+    /// In the order of their ends.
+    latest: VecDeque<PermitId>,
+}
+
+/// A permit that is out.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub permit: Permit,
+    pub until: Instant,
+    pub owner: Owner,
+    pub id: Option<Arc<str>>,
+}
+
+/// What an id stands for.
+#[derive(Debug)]
+struct Named {
+    asked: Box<str>,
+    /// None while it waits.
+    permit: Option<PermitId>,
+}
+
+impl Table {
+    pub fn claim(&mut self, owner: &Owner, id: &Arc<str>, asked: &str) -> Result<(), Claimed> {
+        let key = (owner.clone(), id.clone());
+        if let Some(named) = self.ids.get(&key) {
+            let granted = named.permit.filter(|_| *named.asked == *asked);
+            let live = granted.and_then(|permit| Some((permit, self.live.get(&permit)?)));
+            return Err(live.map_or(Claimed::Taken, |(permit, live)| {
+                Claimed::Granted(permit, live.until.saturating_duration_since(Instant::now()))
+            }));
+        }
+        self.ids.insert(key, Named { asked: asked.into(), permit: None });
+        Ok(())
+    }
+
+    pub fn unclaim(&mut self, owner: &Owner, id: &Arc<str>) {
+        self.ids.remove(&(owner.clone(), id.clone()));
+    }
+
+    /// Adds a permit; says whether the sweeper sleeps for too long now.
+    pub fn insert(&mut self, number: PermitId, live: Live) -> bool {
+        if let Some(id) = &live.id
+            && let Some(named) = self.ids.get_mut(&(live.owner.clone(), id.clone()))
+        {
+            named.permit = Some(number);
+        }
+        let sooner = self.leases.add(live.until, number);
+        self.live.insert(number, live);
+        sooner
+    }
+
+    /// Whether a permit is out, and that owner's.
+    pub fn check(&self, id: PermitId, owner: &Owner) -> Result<(), Gone> {
+        if let Some(live) = self.live.get(&id) {
+            return if live.owner == *owner { Ok(()) } else { Err(Gone::Unknown) };
+        }
+        match self.ended.get(&id) {
+            Some((end, of)) if of == owner => Err(Gone::Ended(*end)),
+            _ => Err(Gone::Unknown),
+        }
+    }
+
+    /// Takes a permit out, and remembers how it ended.
+    pub fn remove(&mut self, id: PermitId, end: End) -> Option<Permit> {
+        let Live { permit, until, owner, id: name } = self.live.remove(&id)?;
+        self.leases.remove(until, id);
+        if let Some(name) = name {
+            self.unclaim(&owner, &name);
+        }
+        if self.latest.len() >= MOST
+            && let Some(oldest) = self.latest.pop_front()
+        {
+            self.ended.remove(&oldest);
+        }
+        self.latest.push_back(id);
+        self.ended.insert(id, (end, owner));
+        Some(permit)
+    }
+
+    /// Moves the end of a lease; says whether the sweeper sleeps for too long now.
+    pub fn renew(&mut self, id: PermitId, until: Instant) -> bool {
+        let Some(live) = self.live.get_mut(&id) else { return false };
+        let before = std::mem::replace(&mut live.until, until);
+        self.leases.remove(before, id);
+        self.leases.add(until, id)
+    }
+
+    /// Takes out all whose lease is over.
+    pub fn expire(&mut self, now: Instant) -> Vec<Permit> {
+        let mut expired = Vec::new();
+        while let Some(id) = self.leases.next_due(now) {
+            expired.extend(self.remove(id, End::Expired));
+        }
+        expired
+    }
+}

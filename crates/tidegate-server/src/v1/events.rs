@@ -1,0 +1,66 @@
+//! `GET /v1/events`: what happens, as it happens.
+//!
+//! Each listener has a task that puts events into a short channel, whose other end is the body of the answer: a listener
+//! who does not read stops his task and nobody else, and is told how much he missed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::{Response, StatusCode};
+use serde_json::json;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
+
+use crate::app::App;
+use crate::body::Body;
+use crate::events::Event;
+use crate::shape;
+
+/// How many events wait for a listener who reads slowly, before he begins to lag.
+const READY: usize = 64;
+/// How often something is sent to a listener although nothing happens: else nobody notices that he is gone.
+const BREATH: Duration = Duration::from_secs(15);
+
+pub(super) fn stream(app: &App) -> Response<Body> {
+    let events = app.events.listen();
+    // Asked after listening began, so that nobody misses the end.
+    if !app.is_ready() {
+        return shape::plain(StatusCode::SERVICE_UNAVAILABLE, "stopping", "nothing more will happen here");
+    }
+    let (sender, receiver) = mpsc::channel(READY);
+    tokio::spawn(pass_on(events, sender));
+    let mut response = Response::new(Body::Events(receiver));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+async fn pass_on(mut events: Receiver<Arc<Event>>, listener: mpsc::Sender<Bytes>) {
+    let mut words = Bytes::from_static(b": tidegate\n\n");
+    let mut ends = false;
+    while listener.send(words).await.is_ok() && !ends {
+        let next = tokio::select! {
+            next = tokio::time::timeout(BREATH, events.recv()) => next,
+            () = listener.closed() => return,
+        };
+        words = match next {
+            Ok(Ok(event)) => {
+                ends = *event == Event::Stopping;
+                let (kind, value) = event.told();
+                line(kind, &value)
+            }
+            Ok(Err(RecvError::Lagged(missed))) => line("lagged", &json!({ "missed": missed })),
+            Ok(Err(RecvError::Closed)) => return,
+            Err(_) => Bytes::from_static(b":\n\n"),
+        };
+    }
+}
+
+/// JSON has no line breaks in it, so each event is one line of data.
+fn line(kind: &str, value: &serde_json::Value) -> Bytes {
+    format!("event: {kind}\ndata: {value}\n\n").into()
+}

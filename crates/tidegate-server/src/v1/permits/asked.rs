@@ -1,0 +1,170 @@
+//! What somebody asks a permit for.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Number;
+use tidegate::{Call, Dimension};
+
+/// The longest id that a caller may give.
+const LONGEST_ID: usize = 256;
+
+/// The body of `POST /v1/acquire`.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asked {
+    service: String,
+    endpoint: Option<String>,
+    model: Option<String>,
+    #[serde(skip_serializing)]
+    key: Option<String>,
+    #[serde(skip_serializing)]
+    id: Option<String>,
+    #[serde(rename = "loop")]
+    loop_id: Option<String>,
+    loop_type: Option<String>,
+    priority: Option<String>,
+    #[serde(default)]
+    cost: BTreeMap<String, Number>,
+    #[serde(skip_serializing)]
+    timeout_ms: Option<u64>,
+}
+
+/// What is wrong with something: a word and a sentence.
+pub(super) type Wrong = (&'static str, String);
+
+impl Asked {
+    pub fn service(&self) -> &str {
+        &self.service
+    }
+
+    pub fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    /// What it is about, by which the same is known when it is asked for again. How long it may wait does not matter, and
+    /// of the key only a fingerprint is kept.
+    pub fn what(&self) -> String {
+        let key = self.key.as_deref().map(tidegate_core::call::fingerprint);
+        // Text and numbers can always be written.
+        format!("{} {key:?}", serde_json::to_string(self).unwrap_or_default())
+    }
+
+    /// The call that it is.
+    pub fn call(&self) -> Result<Call, Wrong> {
+        let wrong = |message: String| ("bad_request", message);
+        if self.id.as_ref().is_some_and(|id| id.is_empty() || id.len() > LONGEST_ID) {
+            return Err(wrong(format!("`id` is empty or longer than {LONGEST_ID} bytes")));
+        }
+        let mut call = Call::to(&self.service);
+        for (dimension, units) in units(&self.cost)? {
+            call = match units {
+                Units::Whole(units) => call.units(dimension, units),
+                Units::Dollars(dollars) => call.usd(dollars),
+            };
+        }
+        let texts: [(&Option<String>, fn(Call, &str) -> Call); 5] = [
+            (&self.endpoint, Call::endpoint),
+            (&self.model, Call::model),
+            (&self.key, Call::key),
+            (&self.loop_id, Call::loop_id),
+            (&self.loop_type, Call::loop_type),
+        ];
+        for (text, state) in texts {
+            if let Some(text) = text {
+                call = state(call, text);
+            }
+        }
+        if let Some(priority) = &self.priority {
+            call = call.priority(priority.parse().map_err(|error| wrong(format!("{error}")))?);
+        }
+        if let Some(ms) = self.timeout_ms {
+            call = call.timeout(Duration::from_millis(ms));
+        }
+        Ok(call)
+    }
+}
+
+/// A number of some unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Units {
+    Whole(u64),
+    Dollars(f64),
+}
+
+/// Reads what something costs, unit by unit: dollars with a fraction, all others whole.
+pub(super) fn units(cost: &BTreeMap<String, Number>) -> Result<Vec<(Dimension, Units)>, Wrong> {
+    let wrong = |name: &str, number: &Number| {
+        let message = format!("`{name}` cannot be {number}: it is a whole number, and not negative");
+        ("invalid_cost", message)
+    };
+    let read = |(name, number): (&String, &Number)| {
+        let dimension = Dimension::from_name(name);
+        let units = match dimension {
+            Dimension::MicroUsd => number.as_f64().filter(|dollars| *dollars >= 0.0).map(Units::Dollars),
+            _ => number.as_u64().or_else(|| whole(number)).map(Units::Whole),
+        };
+        units.map(|units| (dimension, units)).ok_or_else(|| wrong(name, number))
+    };
+    cost.iter().map(read).collect()
+}
+
+/// `12.0`, as some languages write 12.
+fn whole(number: &Number) -> Option<u64> {
+    let float = number.as_f64()?;
+    (float >= 0.0 && float.fract() == 0.0 && float < 9e15).then_some(float as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Call, String> {
+        let asked: Asked = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        asked.call().map_err(|(code, _)| code.to_owned())
+    }
+
+    #[test]
+    fn every_field_becomes_a_part_of_the_call() {
+        let call = read(
+            r#"{"service": "openai", "endpoint": "POST /v1/x", "model": "gpt", "key": "sk-secret", "id": "a",
+                "loop": "agent-7", "loop_type": "code", "priority": "high",
+                "cost": {"tokens": 1200, "usd": 0.25, "credits": 3.0}, "timeout_ms": 250}"#,
+        )
+        .expect("a call");
+        assert_eq!((call.service(), call.stated_model()), ("openai", Some("gpt")));
+        assert_eq!((call.stated_endpoint(), call.stated_loop_type()), (Some("POST /v1/x"), Some("code")));
+        assert_eq!(call.stated_priority(), Some(tidegate::Priority::High));
+        assert_eq!(call.stated_timeout(), Some(Duration::from_millis(250)));
+        let units = |name: &str| call.cost().units(&Dimension::from_name(name));
+        assert_eq!((units("tokens"), units("usd"), units("credits")), (1_200, 250_000, 3));
+        let said = format!("{call:?}");
+        assert!(said.contains("agent-7") && !said.contains("sk-secret"), "{said}");
+    }
+
+    #[test]
+    fn what_is_unknown_or_makes_no_sense_is_told() {
+        for (text, word) in [
+            (r#"{"service": "a", "prority": "high"}"#, "prority"),
+            (r#"{"endpoint": "GET /"}"#, "service"),
+            (r#"{"service": "a", "priority": "urgent"}"#, "bad_request"),
+            (r#"{"service": "a", "id": ""}"#, "bad_request"),
+            (r#"{"service": "a", "cost": {"tokens": -1}}"#, "invalid_cost"),
+            (r#"{"service": "a", "cost": {"tokens": 1.5}}"#, "invalid_cost"),
+            (r#"{"service": "a", "cost": {"usd": -0.1}}"#, "invalid_cost"),
+        ] {
+            assert!(read(text).expect_err("not so").contains(word), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_same_is_known_again_however_long_it_may_wait_and_no_key_is_kept_for_that() {
+        let what = |text: &str| serde_json::from_str::<Asked>(text).expect("valid").what();
+        let one = what(r#"{"service": "a", "key": "sk-1", "timeout_ms": 5, "id": "x"}"#);
+        assert_eq!(one, what(r#"{"service": "a", "key": "sk-1", "id": "x"}"#));
+        assert_ne!(one, what(r#"{"service": "a", "key": "sk-2", "id": "x"}"#));
+        assert_ne!(one, what(r#"{"service": "a", "key": "sk-1", "cost": {"tokens": 1}}"#));
+        assert!(!one.contains("sk-1"), "{one}");
+    }
+}

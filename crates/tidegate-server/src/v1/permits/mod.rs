@@ -1,0 +1,157 @@
+//! Permits for work that is not forwarded: ask, work, report.
+//!
+//! Whoever asks waits on the open connection, in rank order; going away is leaving the queue. A grant that could not be
+//! delivered was never used, and goes back whole.
+
+mod asked;
+mod delivery;
+mod reported;
+
+use std::sync::Arc;
+
+use http::{Response, StatusCode};
+use hyper::body::Incoming;
+use serde_json::json;
+
+use super::read::read;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::body::{Body, json as answer};
+use crate::events::Event;
+use crate::permits::{Claimed, End, Gone, Owner, PermitId};
+use crate::refusal::millis;
+use crate::shape::{self, Shape};
+use asked::Asked;
+use reported::Reported;
+
+pub(crate) use delivery::Delivery;
+
+/// `POST /v1/acquire`
+pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> Response<Body> {
+    let asked: Asked = match read(body, app.times.client).await {
+        Ok((asked, _)) => asked,
+        Err(told) => return *told,
+    };
+    let call = match asked.call() {
+        Ok(call) => call,
+        Err((code, message)) => return shape::plain(StatusCode::BAD_REQUEST, code, &message),
+    };
+    let config = app.in_force();
+    if let Err((status, code, message)) = caller.may_call(&call, &config.config) {
+        return shape::plain(status, code, message);
+    }
+    if !app.is_ready() {
+        return shape::plain(StatusCode::SERVICE_UNAVAILABLE, "stopping", "no new calls are taken");
+    }
+    if !app.permits.has_room() {
+        return full();
+    }
+    let owner: Owner = caller.holder().cloned();
+    let claim = match app.permits.claim(owner.clone(), asked.id(), &asked.what()) {
+        Ok(claim) => claim,
+        Err(Claimed::Granted(permit, left)) => {
+            let again = json!({ "permit": permit.to_string(), "waited_ms": 0, "expires_ms": millis(left) });
+            return answer(StatusCode::OK, &again);
+        }
+        Err(Claimed::Taken) => {
+            let message = "a call of this id waits, or its permit is still out for another call";
+            return shape::plain(StatusCode::CONFLICT, "duplicate_id", message);
+        }
+    };
+    let lease = config.config.permit_lease;
+    drop(config);
+    let _counted = app.count_call();
+    let permit = match app.gate.acquire(call).await {
+        Ok(permit) => permit,
+        Err(refused) => {
+            app.events.tell(|| Event::refused(asked.service(), &refused));
+            return Shape::Plain.refused(&refused);
+        }
+    };
+    let waited = permit.waited();
+    match claim.grant(permit, lease) {
+        Ok(permit) => {
+            let granted = json!({
+                "permit": permit.to_string(),
+                "waited_ms": millis(waited),
+                "expires_ms": millis(lease),
+            });
+            Delivery::of(permit, owner, app.permits.clone()).with(answer(StatusCode::OK, &granted))
+        }
+        Err(permit) => {
+            permit.cancel();
+            full()
+        }
+    }
+}
+
+/// `POST /v1/permits/{id}/complete`
+pub(super) async fn complete(app: &App, caller: &Caller, id: &str, body: Incoming) -> Response<Body> {
+    let reported: Reported = match read(body, app.times.client).await {
+        Ok((reported, _)) => reported,
+        Err(told) => return *told,
+    };
+    // Read before the permit is taken: whoever reports nonsense may report again.
+    let outcome = match reported.outcome() {
+        Ok(outcome) => outcome,
+        Err((code, message)) => return shape::plain(StatusCode::BAD_REQUEST, code, &message),
+    };
+    end(app, caller, id, End::Completed, |permit| permit.finish(outcome))
+}
+
+/// `DELETE /v1/permits/{id}`
+pub(super) fn cancel(app: &App, caller: &Caller, id: &str) -> Response<Body> {
+    end(app, caller, id, End::Cancelled, tidegate::Permit::cancel)
+}
+
+/// `POST /v1/permits/{id}/renew`
+pub(super) fn renew(app: &App, caller: &Caller, id: &str) -> Response<Body> {
+    let Some(number) = PermitId::parse(id) else { return gone(id, Gone::Unknown) };
+    let lease = app.in_force().config.permit_lease;
+    match app.permits.renew(number, &caller.holder().cloned(), lease) {
+        Ok(()) => answer(StatusCode::OK, &json!({ "permit": id, "expires_ms": millis(lease) })),
+        Err(why) => gone(id, why),
+    }
+}
+
+/// Ends a permit. To end it twice in the same way is answered as the first time was.
+fn end(app: &App, caller: &Caller, id: &str, end: End, how: impl FnOnce(tidegate::Permit)) -> Response<Body> {
+    let Some(number) = PermitId::parse(id) else { return gone(id, Gone::Unknown) };
+    match app.permits.take(number, &caller.holder().cloned(), end) {
+        Ok(permit) => how(permit),
+        Err(Gone::Ended(before)) if before == end => {}
+        Err(why) => return gone(id, why),
+    }
+    answer(StatusCode::OK, &json!({ "permit": id, "state": word(end) }))
+}
+
+fn gone(id: &str, why: Gone) -> Response<Body> {
+    match why {
+        Gone::Unknown => shape::plain(
+            StatusCode::NOT_FOUND,
+            "unknown_permit",
+            "there is no such permit, or it is not yours",
+        ),
+        Gone::Ended(End::Expired) => {
+            let message = format!("the lease of {id} is over: its slot is free again, and its cost is kept");
+            shape::plain(StatusCode::GONE, "expired", &message)
+        }
+        Gone::Ended(end) => {
+            let message = format!("{id} has ended: it was {}", word(end));
+            shape::plain(StatusCode::CONFLICT, "already_ended", &message)
+        }
+    }
+}
+
+fn word(end: End) -> &'static str {
+    match end {
+        End::Completed => "completed",
+        End::Cancelled => "cancelled",
+        End::Expired => "expired",
+    }
+}
+
+fn full() -> Response<Body> {
+    let message = "too many permits are out: complete some, or wait until they expire";
+    shape::plain(StatusCode::SERVICE_UNAVAILABLE, "too_many_permits", message)
+}

@@ -1,0 +1,48 @@
+//! What is sent to the sidecar's own routes: a small JSON object, and nothing that is not known.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Response, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use serde::de::DeserializeOwned;
+
+use crate::body::Body;
+use crate::shape;
+
+/// How long such a body may be.
+const MOST: usize = 64 << 10;
+
+/// Reads a body that says something; an empty one says nothing, as `{}` does.
+///
+/// # Errors
+/// The answer to whoever sent something else.
+pub(super) async fn read<T: DeserializeOwned>(
+    body: Incoming,
+    patience: Duration,
+) -> Result<(T, Bytes), Box<Response<Body>>> {
+    let told = |status, code, message: &str| Box::new(shape::plain(status, code, message));
+    let bytes = match tokio::time::timeout(patience, Limited::new(body, MOST).collect()).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+            return Err(told(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "body_too_large",
+                "the body is longer than 64 KiB",
+            ));
+        }
+        Ok(Err(_)) => {
+            return Err(told(StatusCode::BAD_REQUEST, "broken_body", "the body of the request broke off"));
+        }
+        Err(_) => {
+            let message = "the body of the request did not come in time";
+            return Err(told(StatusCode::REQUEST_TIMEOUT, "slow_body", message));
+        }
+    };
+    let text: &[u8] = if bytes.iter().all(u8::is_ascii_whitespace) { b"{}" } else { &bytes };
+    match serde_json::from_slice(text) {
+        Ok(said) => Ok((said, bytes)),
+        Err(error) => Err(told(StatusCode::BAD_REQUEST, "bad_request", &format!("the body: {error}"))),
+    }
+}
