@@ -20,6 +20,7 @@ use tidegate::Priority;
 use crate::serve::config;
 use crate::sidecar::Sidecar;
 use lease::Lease;
+pub use lease::Watched;
 use variables::Caller;
 
 /// Run a program with its SDKs' base URLs set to a sidecar's.
@@ -48,19 +49,14 @@ pub struct Run {
 
 /// Waits until no `run` uses the sidecar behind a lock, and gives the lock, which is to be kept until that sidecar is
 /// gone. Without one, waits for ever.
-pub async fn unused(lock: Option<PathBuf>) -> File {
+pub async fn unused(lock: Option<Watched>) -> File {
+    let Some(lock) = lock else { return std::future::pending().await };
     let (tell, told) = tokio::sync::oneshot::channel();
-    let Some(path) = lock else { return std::future::pending().await };
     // A thread, and none of the runtime's: one of those could not be left waiting when the sidecar is told to stop.
-    std::thread::spawn(move || tell.send(lease::unused(&path)).ok());
+    std::thread::spawn(move || tell.send(lock.unused()).ok());
     match told.await {
-        Ok(Ok(file)) => file,
-        failed => {
-            if let Ok(Err(error)) = failed {
-                tracing::warn!("{error:#}: only a signal ends this sidecar");
-            }
-            std::future::pending().await
-        }
+        Ok(file) => file,
+        Err(_) => std::future::pending().await,
     }
 }
 

@@ -52,6 +52,8 @@ impl Serve {
         let runtime = tokio::runtime::Runtime::new().context("cannot start a runtime")?;
         runtime.block_on(async {
             let stop = Stop::new().context("cannot wait for a signal")?;
+            #[cfg(unix)]
+            let lock = self.while_used.as_deref().map(crate::run::Watched::open).transpose()?;
             let builder = Server::builder().config(config).insecure_listen(self.insecure_listen);
             let builder = match self.listen {
                 Some(listen) => builder.listen(listen),
@@ -60,7 +62,7 @@ impl Serve {
             let server = builder.start().await.map_err(in_words)?;
             print(&format!("{}\n", server.url()))?;
             #[cfg(unix)]
-            let unused = crate::run::unused(self.while_used);
+            let unused = crate::run::unused(lock);
             #[cfg(not(unix))]
             let unused = std::future::pending::<()>();
             // Kept to the end: whoever waits for it is to find nobody listening.

@@ -45,7 +45,9 @@ impl Lease {
         let shared = !listen.ends_with(":0");
         let own = if shared { String::new() } else { format!("-{}", std::process::id()) };
         let path = folder()?.join(format!("{}{own}.lock", file_name(listen)));
-        let file = open(&path)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(&path).with_context(|| format!("cannot open {}", path.display()))?;
         hold(&file, FlockOperation::LockShared).with_context(|| format!("cannot lock {}", path.display()))?;
         Ok(Lease { file, path, shared })
     }
@@ -79,12 +81,25 @@ impl Lease {
     }
 }
 
-/// Waits until no `run` has a share left. Whoever gets the file holds the lock, and is to keep it until the sidecar is
-/// gone.
-pub fn unused(path: &Path) -> anyhow::Result<File> {
-    let file = open(path)?;
-    hold(&file, FlockOperation::LockExclusive).with_context(|| format!("cannot lock {}", path.display()))?;
-    Ok(file)
+/// The lock as the sidecar sees it: opened before it says that it listens, since from then on whoever started it may be
+/// gone at any time, and the file with it.
+pub struct Watched(File);
+
+impl Watched {
+    /// Opens the file, which is there for as long as somebody uses the sidecar.
+    pub fn open(path: &Path) -> anyhow::Result<Watched> {
+        let file = OpenOptions::new().read(true).write(true).open(path);
+        Ok(Watched(file.with_context(|| format!("cannot open {}", path.display()))?))
+    }
+
+    /// Waits until no `run` has a share left. What it gives holds the lock, and is to be kept until the sidecar is gone.
+    pub fn unused(self) -> File {
+        if let Err(error) = hold(&self.0, FlockOperation::LockExclusive) {
+            // Better one that ends too soon, and is noticed, than one that never does.
+            tracing::error!("cannot wait for the lock: {error}");
+        }
+        self.0
+    }
 }
 
 fn hold(file: &File, how: FlockOperation) -> io::Result<()> {
@@ -94,12 +109,6 @@ fn hold(file: &File, how: FlockOperation) -> io::Result<()> {
             other => return Ok(other?),
         }
     }
-}
-
-fn open(path: &Path) -> anyhow::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    options.open(path).with_context(|| format!("cannot open {}", path.display()))
 }
 
 /// A folder that is ours alone: in one that others can write to, they could hold our lock.

@@ -1,6 +1,6 @@
 """Thousands of calls at once with the official asynchronous SDK, until somebody ends it.
 
-    batch.py THOUSANDS
+    batch.py HUNDREDS
 """
 
 import asyncio
@@ -12,9 +12,9 @@ ASKED = dict(model="sim", max_tokens=8, messages=[{"role": "user", "content": "W
 
 
 async def main():
-    # A client has a thousand connections at most.
-    clients = [openai.AsyncOpenAI(api_key="any") for _ in range(int(sys.argv[1]))]
-    calls = (client.chat.completions.create(**ASKED) for client in clients for _ in range(1000))
+    # A client looks through all of its connections for each call, so many small ones are faster than a large one.
+    clients = [openai.AsyncOpenAI(api_key="any", timeout=600) for _ in range(int(sys.argv[1]))]
+    calls = (client.chat.completions.create(**ASKED) for _ in range(100) for client in clients)
     await asyncio.gather(*calls)
 
 
