@@ -53,6 +53,26 @@ fi
 # With its features the library has all tests that it has without them, and theirs.
 cargo test --workspace --exclude tidegate --locked
 cargo test -p tidegate --all-features --locked
+# The official SDKs are installed once, and again when the versions that the tests name change.
+sdks="$PWD/target/sdks" named=crates/tidegate-cli/tests/sdks
+have_sdks() { cmp -s "$named/requirements.txt" "$sdks/requirements.txt" && cmp -s "$named/package.json" "$sdks/js/package.json"; }
+install_sdks() {
+  command -v npm >/dev/null || install nodejs npm || return 1
+  python3 -c 'import ensurepip, venv' 2>/dev/null || install python3 python3-venv || return 1
+  rm -rf "$sdks" && mkdir -p "$sdks/js" && cp "$named/package.json" "$sdks/js/" || return 1
+  python3 -m venv "$sdks/py" || return 1
+  "$sdks/py/bin/pip" install --quiet --disable-pip-version-check -r "$named/requirements.txt" || return 1
+  (cd "$sdks/js" && npm install --silent --no-fund --no-audit --no-package-lock) || return 1
+  # Last: only now is all of it there.
+  cp "$named/requirements.txt" "$sdks/"
+}
+if have_sdks || install_sdks; then
+  step "official SDKs through the sidecar"
+  TIDEGATE_SDKS="$sdks" cargo test --locked -p tidegate-cli --test sdks -- --ignored --test-threads 2
+else
+  skip "official SDKs: openai and anthropic for Python and openai for node cannot be installed"
+fi
+
 if [ "$long" = 1 ]; then
   step "a billion refills"
   cargo test --release --locked -p tidegate-core --test algorithms -- --ignored

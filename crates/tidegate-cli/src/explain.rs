@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 
+mod call;
 mod raw_reply;
 mod reply;
 mod text;
@@ -15,12 +16,14 @@ pub struct Explain {
 
 #[derive(Subcommand)]
 enum What {
+    Call(call::ExplainCall),
     Reply(reply::ExplainReply),
 }
 
 impl Explain {
     pub fn run(self) -> anyhow::Result<()> {
         match self.what {
+            What::Call(call) => call.run(),
             What::Reply(reply) => reply.run(),
         }
     }

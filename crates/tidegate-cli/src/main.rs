@@ -9,12 +9,20 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 
+mod backoff;
 mod check;
+mod demo;
 mod explain;
+mod http;
+mod limit;
 mod log;
+#[cfg(unix)]
+mod run;
 mod serve;
+mod sidecar;
 mod signals;
 mod simulate;
+mod status;
 mod upstream;
 
 /// Spend all of your API quota, and never a request more.
@@ -27,25 +35,38 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Backoff(backoff::Backoff),
     Check(check::Check),
+    Demo(demo::Demo),
     Explain(explain::Explain),
+    Limit(limit::Limit),
+    #[cfg(unix)]
+    Run(run::Run),
     Serve(serve::Serve),
     #[command(hide = true)]
     Upstream(Box<upstream::Upstream>),
     Simulate(simulate::Simulate),
+    Status(status::Status),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    let done = |()| ExitCode::SUCCESS;
     let outcome = match cli.command {
-        Command::Check(check) => check.run(),
-        Command::Explain(explain) => explain.run(),
-        Command::Serve(serve) => serve.run(),
-        Command::Upstream(upstream) => upstream.run(),
-        Command::Simulate(simulate) => simulate.run(),
+        Command::Backoff(backoff) => backoff.run().map(done),
+        Command::Check(check) => check.run().map(done),
+        Command::Demo(demo) => demo.run().map(done),
+        Command::Explain(explain) => explain.run().map(done),
+        Command::Limit(limit) => limit.run().map(done),
+        #[cfg(unix)]
+        Command::Run(run) => run.run(),
+        Command::Serve(serve) => serve.run().map(done),
+        Command::Upstream(upstream) => upstream.run().map(done),
+        Command::Simulate(simulate) => simulate.run().map(done),
+        Command::Status(status) => status.run().map(done),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("tidegate: {error:#}");
             ExitCode::from(if error.is::<Misuse>() { 2 } else { 1 })

@@ -38,6 +38,10 @@ pub struct Serve {
     /// How logs are written.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log: LogFormat,
+    /// End when nobody holds this lock any more: how `tidegate run` starts a sidecar.
+    #[cfg(unix)]
+    #[arg(long, value_name = "LOCK", hide = true)]
+    while_used: Option<PathBuf>,
 }
 
 impl Serve {
@@ -48,6 +52,8 @@ impl Serve {
         let runtime = tokio::runtime::Runtime::new().context("cannot start a runtime")?;
         runtime.block_on(async {
             let stop = Stop::new().context("cannot wait for a signal")?;
+            #[cfg(unix)]
+            let lock = self.while_used.as_deref().map(crate::run::Watched::open).transpose()?;
             let builder = Server::builder().config(config).insecure_listen(self.insecure_listen);
             let builder = match self.listen {
                 Some(listen) => builder.listen(listen),
@@ -55,7 +61,15 @@ impl Serve {
             };
             let server = builder.start().await.map_err(in_words)?;
             print(&format!("{}\n", server.url()))?;
-            stop.told().await;
+            #[cfg(unix)]
+            let unused = crate::run::unused(lock);
+            #[cfg(not(unix))]
+            let unused = std::future::pending::<()>();
+            // Kept to the end: whoever waits for it is to find nobody listening.
+            let _lock = tokio::select! {
+                () = stop.told() => None,
+                lock = unused => Some(lock),
+            };
             server.stop(Duration::from_secs(self.drain)).await;
             Ok(())
         })
@@ -63,7 +77,7 @@ impl Serve {
 }
 
 /// The config that was named, else the one that is there, else an empty one.
-fn config(named: Option<&Path>) -> Result<Config, Misuse> {
+pub fn config(named: Option<&Path>) -> Result<Config, Misuse> {
     let path = match named {
         Some(path) => path,
         None if Path::new(CONFIG).exists() => Path::new(CONFIG),

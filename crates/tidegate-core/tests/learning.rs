@@ -93,7 +93,7 @@ fn what_is_restored_sooner_than_our_window_ends_counts_no_longer() {
 fn headers_lower_what_is_written_and_never_lift_it() {
     let mut engine = plain("");
     let calls = [0, 100, 200].map(|ms| go(&mut engine, ms));
-    let mut in_force = |engine: &mut Engine, call, limit| {
+    let in_force = |engine: &mut Engine, call, limit| {
         engine.end_call(call, &told(limit, limit - 1, 60_000), at(300));
         engine.limit(LIMIT, at(300)).expect("it is there").capacity
     };
@@ -195,7 +195,7 @@ fn what_was_only_learned_makes_no_call_impossible() {
     let status = engine.limit("api/tokens/1m", at(3_000)).expect("it is there");
     assert!(status.capacity < 100, "some is left alone: {}", status.capacity);
     let all = Call::to("api").tokens(100);
-    engine.try_admit(&all, at(120_000)).expect("all of it is allowed, and goes");
+    let _whole = engine.try_admit(&all, at(120_000)).expect("all of it is allowed, and goes");
     let more = engine.try_admit(&Call::to("api").tokens(101), at(240_000)).expect_err("that is not");
     assert_eq!(more.reason.code(), "too_large");
 }

@@ -123,7 +123,7 @@ pub(super) static PRESETS: &[Preset] = &[
         name: "openai",
         vendor: "openai",
         upstream: Some("https://api.openai.com"),
-        base_url_env: &[("OPENAI_BASE_URL", "/v1")],
+        base_url_env: &[("OPENAI_BASE_URL", "/v1"), ("OPENAI_API_BASE", "/v1")],
         all_tiers: false,
         tiers: &[
             tier("tier-1", &GPT_1, OPENAI_TIER_1, "2026-08-28", Medium),

@@ -112,8 +112,9 @@ impl<'p> Own<'p> {
     }
 }
 
+/// Also says whose health it is, so that nobody takes another server on this port for a sidecar.
 fn healthz() -> Response<Body> {
-    json(StatusCode::OK, &serde_json::json!({ "ok": true }))
+    json(StatusCode::OK, &serde_json::json!({ "ok": true, "tidegate": env!("CARGO_PKG_VERSION") }))
 }
 
 fn readyz(app: &App) -> Response<Body> {

@@ -2,16 +2,19 @@
 
 /// Rows of cells, the first row being the header. The first column is aligned to the left, all others to the
 /// right.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct Grid {
     rows: Vec<Vec<String>>,
 }
 
 impl Grid {
+    /// Adds a row.
     pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
+    /// The lines, each with an end.
+    #[must_use]
     pub fn text(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
         let width = |column: usize| {

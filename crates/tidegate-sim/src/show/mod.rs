@@ -8,11 +8,12 @@ mod json;
 mod list;
 mod svg;
 mod table;
-mod words;
+pub mod words;
 
 use crate::report::{GroupReport, Report, ServiceReport, ServiceSeries, Violation};
 
 pub use compare::compare;
+pub use grid::Grid;
 pub use json::json;
 pub use list::list;
 pub use svg::svg;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 /// `1,234,567`
+#[must_use]
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -16,6 +17,7 @@ pub fn count(number: u64) -> String {
 }
 
 /// `99.7 %`; small shares keep the figures that tell them from nothing.
+#[must_use]
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
@@ -26,11 +28,13 @@ pub fn percent(share: f64) -> String {
 }
 
 /// A part of a whole; nothing of nothing is nothing.
+#[must_use]
 pub fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
 /// A wait: `0`, `412 µs`, `63 ms`, `9.69 s`, `4m43s`, `3h05m`.
+#[must_use]
 pub fn span(span: Duration) -> String {
     let seconds = span.as_secs();
     match span.as_nanos() {
@@ -45,6 +49,7 @@ pub fn span(span: Duration) -> String {
 }
 
 /// A length of time in its largest whole unit: `10 min`, `24 h`, `90 s`.
+#[must_use]
 pub fn length(span: Duration) -> String {
     let millis = span.as_millis();
     for (unit, name) in [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")] {
@@ -57,6 +62,7 @@ pub fn length(span: Duration) -> String {
 }
 
 /// Milliseconds, for JSON.
+#[must_use]
 pub fn ms(span: Duration) -> f64 {
     span.as_nanos() as f64 / 1e6
 }

@@ -64,7 +64,8 @@ impl Asked {
                 Units::Dollars(dollars) => call.usd(dollars),
             };
         }
-        let texts: [(&Option<String>, fn(Call, &str) -> Call); 5] = [
+        type Put = fn(Call, &str) -> Call;
+        let texts: [(&Option<String>, Put); 5] = [
             (&self.endpoint, Call::endpoint),
             (&self.model, Call::model),
             (&self.key, Call::key),

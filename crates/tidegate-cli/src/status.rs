@@ -1,0 +1,136 @@
+//! `tidegate status`: how the sidecar that runs is.
+
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+use tidegate_sim::show::Grid;
+use tidegate_sim::show::words::{count, percent, share, span};
+
+use crate::check::counted;
+use crate::print;
+use crate::sidecar::Which;
+
+/// Show what the sidecar that runs is doing: its calls, its limits, who is held back.
+#[derive(Args)]
+pub struct Status {
+    /// JSON instead of text: `status` and `limits`, as the sidecar's routes of these names give them.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Status {
+    pub fn run(self) -> anyhow::Result<()> {
+        let sidecar = self.which.sidecar()?;
+        let status = sidecar.get("/v1/status")?;
+        let limits = sidecar.get("/v1/limits")?["limits"].take();
+        if self.json {
+            let all = json!({ "url": sidecar.url(), "status": status, "limits": limits });
+            return print(&format!("{all}\n"));
+        }
+        let parts = [
+            heading(&sidecar.url(), &status),
+            services(&status["services"]),
+            limits_table(&limits),
+            backoffs(&status["backoffs"]),
+            breakers(&status["breakers"]),
+        ];
+        print(&parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n"))
+    }
+}
+
+fn heading(url: &str, status: &Value) -> String {
+    let number = |name: &str| usize::try_from(number(&status[name])).unwrap_or(usize::MAX);
+    format!(
+        "tidegate {} on {url}, up for {}: {}, {} waiting, {}\n",
+        status["version"].as_str().unwrap_or("?"),
+        millis(&status["uptime_ms"]),
+        counted(number("calls"), "call"),
+        number("waiting"),
+        counted(number("connections"), "connection"),
+    )
+}
+
+/// What became of the calls of every service that had one.
+fn services(services: &Value) -> String {
+    const COLUMNS: [&str; 5] = ["granted", "refused", "timed_out", "shed", "would_wait"];
+    let mut grid = Grid::default();
+    grid.row(["service"].into_iter().chain(COLUMNS).map(|column| column.replace('_', " ")));
+    let (mut called, mut idle) = (0, 0);
+    for (name, service) in services.as_object().into_iter().flatten() {
+        let numbers = COLUMNS.map(|column| number(&service[column]));
+        if numbers.iter().all(|number| *number == 0) {
+            idle += 1;
+            continue;
+        }
+        called += 1;
+        grid.row([name.clone()].into_iter().chain(numbers.map(count)));
+    }
+    match (called, idle) {
+        (0, _) => "no service has been called\n".into(),
+        (_, 0) => grid.text(),
+        (_, idle) => format!("{}and {} that nobody has called\n", grid.text(), counted(idle, "service")),
+    }
+}
+
+/// The limits of which something is used, or which somebody waits for.
+fn limits_table(limits: &Value) -> String {
+    let limits = limits.as_array().map_or(&[][..], Vec::as_slice);
+    let busy = |limit: &&Value| number(&limit["used"]) > 0 || number(&limit["waiting"]) > 0;
+    let mut grid = Grid::default();
+    grid.row(["limit", "used", "", "of", "waiting", "all back in"]);
+    let shown: Vec<&Value> = limits.iter().filter(busy).collect();
+    for limit in &shown {
+        let (used, capacity) = (number(&limit["used"]), number(&limit["capacity"]));
+        let reset = if limit["reset_ms"].is_null() { String::new() } else { millis(&limit["reset_ms"]) };
+        grid.row([
+            limit["name"].as_str().unwrap_or_default().to_owned(),
+            percent(share(used, capacity)),
+            count(used),
+            count(capacity),
+            count(number(&limit["waiting"])),
+            reset,
+        ]);
+    }
+    match (shown.len(), limits.len() - shown.len()) {
+        (0, 0) => "there are no limits\n".into(),
+        (0, _) => "nothing is used of any limit\n".into(),
+        (_, 0) => grid.text(),
+        (_, unused) => format!("{}and {} of which nothing is used\n", grid.text(), counted(unused, "limit")),
+    }
+}
+
+fn backoffs(windows: &Value) -> String {
+    let line = |window: &Value| {
+        let key = window["key"].as_str().unwrap_or_default();
+        let waiting = number(&window["waiting"]);
+        if number(&window["open_for_ms"]) > 0 {
+            format!("{key} is held back for {} more, {waiting} waiting\n", millis(&window["open_for_ms"]))
+        } else {
+            format!("{key} is throttled for {} more\n", millis(&window["throttled_for_ms"]))
+        }
+    };
+    windows.as_array().into_iter().flatten().map(line).collect()
+}
+
+fn breakers(breakers: &Value) -> String {
+    let open = |breaker: &&Value| breaker["state"] != "closed";
+    let line = |breaker: &Value| {
+        let name = breaker["name"].as_str().unwrap_or_default();
+        match breaker["probe_in_ms"].as_u64() {
+            Some(_) => format!("{name} is left alone, tried again in {}\n", millis(&breaker["probe_in_ms"])),
+            None => format!("{name} is being tried again\n"),
+        }
+    };
+    breakers.as_array().into_iter().flatten().filter(open).map(line).collect()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_default()
+}
+
+fn millis(value: &Value) -> String {
+    span(Duration::from_millis(number(value)))
+}

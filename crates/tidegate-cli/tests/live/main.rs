@@ -1,0 +1,16 @@
+//! The commands that ask the sidecar that runs: `status`, `limit`, `backoff`, `explain call`.
+
+mod changes;
+mod explain_call;
+mod served;
+mod stand_in;
+mod status;
+
+use std::process::{Command, Output};
+
+/// Runs a command; its exit code, standard output and standard error.
+fn outcome(command: &mut Command) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = command.output().expect("ran");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (status.code(), text(stdout), text(stderr))
+}

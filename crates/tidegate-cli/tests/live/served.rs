@@ -1,0 +1,78 @@
+//! A real sidecar, with a limited API behind it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A folder with a config.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn with(config: &str) -> Folder {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("tidegate-live-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        std::fs::write(path.join("tidegate.toml"), config).expect("a file");
+        Folder(path)
+    }
+
+    pub fn tidegate(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        command.args(arguments).current_dir(&self.0);
+        command
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// A process that says where it listens.
+pub struct Process {
+    child: Child,
+    pub address: String,
+}
+
+impl Process {
+    pub fn start(mut command: Command) -> Process {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
+        let mut first = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut first).expect("a line");
+        let address = first.trim().strip_prefix("http://").expect("a URL").to_owned();
+        Process { child, address }
+    }
+
+    /// Begins a GET; its answer is there when it is read.
+    pub fn begin(&self, path: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        write!(stream, "GET {path} HTTP/1.0\r\nhost: {}\r\n\r\n", self.address).expect("sent");
+        stream
+    }
+
+    pub fn get(&self, path: &str) -> String {
+        let mut said = String::new();
+        self.begin(path).read_to_string(&mut said).expect("an answer");
+        said
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// An API that takes as long as it is told, and a sidecar in front of it as the service `api`, with these limits.
+pub fn served(latency: &str, limits: &str) -> (Folder, Process, Process) {
+    let nowhere = Folder::with("");
+    let api = Process::start(nowhere.tidegate(&["upstream", "--latency", latency]));
+    let folder = Folder::with(&format!("[services.api]\nupstream = \"http://{}\"\n{limits}", api.address));
+    let sidecar = Process::start(folder.tidegate(&["serve", "--listen", "127.0.0.1:0"]));
+    (folder, api, sidecar)
+}

@@ -1,0 +1,50 @@
+//! What `status` shows.
+
+use serde_json::Value;
+
+use super::outcome;
+use super::served::{Folder, served};
+use super::stand_in::StandIn;
+
+#[test]
+fn it_shows_what_was_called_and_what_is_used() {
+    let (folder, _api, sidecar) =
+        served("0", "requests = \"60/min\"\nconcurrency = 5\n[services.other]\nrequests = \"1/s\"\n");
+    assert!(sidecar.get("/api/x").starts_with("HTTP/1."), "one call");
+    let (code, said, error) = outcome(&mut folder.tidegate(&["status", "--sidecar", &sidecar.address]));
+    assert_eq!((code, &*error), (Some(0), ""));
+    assert!(said.contains(&format!("on http://{}", sidecar.address)), "{said}");
+    let row = |name: &str| {
+        said.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {said}"))
+    };
+    assert_eq!(row("api ").split_whitespace().nth(1), Some("1"), "granted: {said}");
+    assert!(row("api/requests/1m").contains("1.7 %"), "{said}");
+    assert!(said.contains("1 service that nobody has called"), "{said}");
+    assert!(!said.contains('\x1b'));
+
+    let (code, said, _) = outcome(&mut folder.tidegate(&["status", "--json", "--sidecar", &sidecar.address]));
+    let json: Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!((code, &json["status"]["services"]["api"]["granted"]), (Some(0), &1.into()));
+    assert_eq!(json["limits"][0]["capacity"], 60);
+}
+
+#[test]
+fn it_shows_who_is_held_back_and_what_is_left_alone() {
+    const STATUS: &str = r#"{"version": "0", "uptime_ms": 5000, "calls": 1, "waiting": 3, "connections": 2, "services": {},
+        "backoffs": [{"key": "openai", "open_for_ms": 12000, "throttled_for_ms": 22000, "waiting": 3},
+                     {"key": "github", "open_for_ms": 0, "throttled_for_ms": 4000, "waiting": 0}],
+        "breakers": [{"name": "a", "state": "open", "probe_in_ms": 7000}, {"name": "quiet", "state": "closed"}]}"#;
+    let sidecar = StandIn::start(404, "{}", &[("/v1/status", STATUS), ("/v1/limits", r#"{"limits": []}"#)]);
+    let folder = Folder::with("");
+    let (code, said, error) = outcome(&mut folder.tidegate(&["status", "--sidecar", &sidecar.address]));
+    assert_eq!(code, Some(0), "{error}");
+    for words in [
+        "up for 5.00 s: 1 call, 3 waiting, 2 connections",
+        "openai is held back for 12.00 s more, 3 waiting",
+        "github is throttled for 4.00 s more",
+        "a is left alone, tried again in 7.00 s",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(!said.contains("quiet"), "{said}");
+}

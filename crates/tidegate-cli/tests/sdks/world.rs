@@ -1,0 +1,168 @@
+//! A limited API, a sidecar in front of it, and programs that call it with official SDKs.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+
+/// What the API takes in a second.
+pub const RATE: u32 = 20;
+
+/// A process that is ended with the test.
+pub struct Process {
+    child: Child,
+    /// `host:port`, from its first line.
+    pub address: String,
+}
+
+impl Process {
+    pub fn start(mut command: Command) -> Process {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
+        let mut first = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut first).expect("a line");
+        let address = first.trim().strip_prefix("http://").expect("a URL").to_owned();
+        Process { child, address }
+    }
+
+    /// What it answers to a GET, as JSON.
+    pub fn get(&self, path: &str) -> Value {
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        write!(stream, "GET {path} HTTP/1.0\r\nhost: {}\r\n\r\n", self.address).expect("sent");
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).expect("an answer");
+        serde_json::from_str(reply.split_once("\r\n\r\n").expect("HTTP").1).expect("JSON")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn tidegate(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(arguments);
+    for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// The API, with room for few calls more than its rate, so that whoever does not keep to it is refused.
+pub fn api(headers: &str, rate: u32) -> Process {
+    let rate = format!("{rate}/s");
+    let options =
+        ["upstream", "--requests", &rate, "--burst", "4", "--latency", "50ms..200ms", "--headers", headers];
+    Process::start(tidegate(&options))
+}
+
+/// A folder with a config for a sidecar in front of the API, on a port that was free a moment ago.
+pub struct Home {
+    folder: PathBuf,
+}
+
+impl Home {
+    pub fn new(api: &Process, rate: u32) -> Home {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("tidegate-sdks-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|found| found.local_addr());
+        let listen = free.expect("a port").to_string();
+        let mut config = format!("listen = \"{listen}\"\n");
+        for service in ["openai", "anthropic"] {
+            config += &format!(
+                "[services.{service}]\npreset = \"{service}\"\nupstream = \"http://{}\"\nrequests = \"{rate}/s\"\n",
+                api.address
+            );
+        }
+        std::fs::write(folder.join("tidegate.toml"), config).expect("a config");
+        Home { folder }
+    }
+
+    pub fn serve(&self) -> Process {
+        let mut command = tidegate(&["serve"]);
+        command.current_dir(&self.folder);
+        Process::start(command)
+    }
+
+    /// `tidegate run` with these options and a program.
+    pub fn run(&self, options: &[&str], program: &[&str]) -> Command {
+        let mut command = tidegate(&["run"]);
+        command.args(options).arg("--").args(program).current_dir(&self.folder);
+        command.env("XDG_RUNTIME_DIR", &self.folder);
+        command
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.folder).ok();
+    }
+}
+
+/// Where the test command put the SDKs.
+fn sdks() -> PathBuf {
+    let own = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/sdks");
+    let folder = std::env::var_os("TIDEGATE_SDKS").map_or_else(own, PathBuf::from);
+    assert!(folder.is_dir(), "no SDKs in {}: ./test.sh installs them", folder.display());
+    folder
+}
+
+fn file(name: &str) -> String {
+    format!("{}/tests/sdks/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+pub fn python(script: &str, arguments: &[&str]) -> Vec<String> {
+    let python = sdks().join("py/bin/python").display().to_string();
+    [python, file(script)].into_iter().chain(arguments.iter().map(|&argument| argument.to_owned())).collect()
+}
+
+pub fn node(script: &str, arguments: &[&str]) -> Vec<String> {
+    let own = ["node".to_owned(), file(script)];
+    own.into_iter().chain(arguments.iter().map(|&argument| argument.to_owned())).collect()
+}
+
+/// A program by itself, told nothing but its base URLs.
+pub fn program(words: &[String], sidecar: &Process) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    command.env("OPENAI_BASE_URL", format!("http://{}/openai/v1", sidecar.address));
+    command.env("ANTHROPIC_BASE_URL", format!("http://{}/anthropic", sidecar.address));
+    command.env("NO_PROXY", "127.0.0.1").env("TIDEGATE_SDKS_JS", sdks().join("js"));
+    command
+}
+
+/// What a program says in its last line.
+pub fn said(output: &Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}{error}");
+    serde_json::from_str(text.lines().last().unwrap_or_default()).unwrap_or_else(|_| panic!("{text}{error}"))
+}
+
+/// Every job of a program was done, and no SDK saw anything but success.
+pub fn assert_all_done(said: &Value, jobs: u64) {
+    assert_eq!(said["errors"].as_array().map(Vec::len), Some(0), "{said}");
+    assert_eq!(said["done"], jobs, "{said}");
+    assert_eq!(said["statuses"], serde_json::json!({ "200": jobs }), "{said}");
+}
+
+/// The API did every job once, and refused nothing.
+pub fn assert_each_once(api: &Process, jobs: usize) {
+    let records = api.get("/_sim/records");
+    let records = records["records"].as_array().or_else(|| records.as_array()).expect("records").clone();
+    let mut times: BTreeMap<String, u32> = BTreeMap::new();
+    for record in &records {
+        assert_eq!(record["status"], 200, "{record}");
+        *times.entry(record["id"].as_str().expect("an id").to_owned()).or_default() += 1;
+    }
+    assert_eq!(times.len(), jobs, "{times:?}");
+    assert!(times.values().all(|&times| times == 1), "{times:?}");
+}
