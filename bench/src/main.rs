@@ -26,6 +26,8 @@ mod gate;
 mod harness;
 mod instructions;
 mod loops;
+#[cfg(unix)]
+mod permits;
 mod queue;
 mod simulate;
 mod weight;
@@ -35,7 +37,7 @@ use anyhow::{Result, bail};
 use harness::Effort;
 
 const USAGE: &str = "usage: tidegate-bench TABLE [--short]
-       TABLE is all, bucket, backoff, gate, queue, fair, loops, curve or simulate
+       TABLE is all, bucket, backoff, gate, queue, fair, loops, curve, simulate or permits
        tidegate-bench bucket|backoff|gate --count CONTENDER N
        tidegate-bench loops --count engine|gate LOOPS N
        tidegate-bench curve --count LOOPS WAITERS
@@ -60,7 +62,7 @@ fn main() -> Result<()> {
 type Table = fn(Effort) -> Result<()>;
 
 fn tables(name: &str, effort: Effort) -> Result<()> {
-    let known: [(&str, Table); 8] = [
+    let known: &[(&str, Table)] = &[
         ("bucket", bucket::table),
         ("backoff", backoff::table),
         ("gate", gate::table),
@@ -69,6 +71,8 @@ fn tables(name: &str, effort: Effort) -> Result<()> {
         ("loops", loops::table),
         ("curve", curve::table),
         ("simulate", simulate::table),
+        #[cfg(unix)]
+        ("permits", permits::table),
     ];
     let wanted: Vec<_> = known.iter().filter(|(known, _)| name == "all" || name == *known).collect();
     if wanted.is_empty() {
