@@ -28,6 +28,8 @@ mod harness;
 mod instructions;
 mod learning;
 mod loops;
+#[cfg(unix)]
+mod permits;
 mod queue;
 mod simulate;
 mod weight;
@@ -37,7 +39,7 @@ use anyhow::{Result, bail};
 use harness::Effort;
 
 const USAGE: &str = "usage: tidegate-bench TABLE [--short]
-       TABLE is all, bucket, backoff, gate, queue, fair, loops, curve, simulate or learning
+       TABLE is all, bucket, backoff, gate, queue, fair, loops, curve, simulate, learning or permits
        tidegate-bench learning [--seeds N] [--all] [--plot FILE] [--only TEXT [--scenario]]
        tidegate-bench bucket|backoff|gate --count CONTENDER N
        tidegate-bench loops --count engine|gate LOOPS N
@@ -64,7 +66,7 @@ fn main() -> Result<()> {
 type Table = fn(Effort) -> Result<()>;
 
 fn tables(name: &str, effort: Effort) -> Result<()> {
-    let known: [(&str, Table); 9] = [
+    let known: &[(&str, Table)] = &[
         ("bucket", bucket::table),
         ("backoff", backoff::table),
         ("gate", gate::table),
@@ -74,6 +76,8 @@ fn tables(name: &str, effort: Effort) -> Result<()> {
         ("curve", curve::table),
         ("simulate", simulate::table),
         ("learning", learning::table),
+        #[cfg(unix)]
+        ("permits", permits::table),
     ];
     let wanted: Vec<_> = known.iter().filter(|(known, _)| name == "all" || name == *known).collect();
     if wanted.is_empty() {

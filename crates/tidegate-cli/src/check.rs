@@ -7,12 +7,12 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
 use tidegate_core::Config;
-use tidegate_core::config::{ConfigErrors, Document, ServiceConfig};
+use tidegate_core::config::{ConfigErrors, Document, ServiceConfig, schema};
 use tidegate_core::presets;
 use tidegate_server::in_force::{self, InForce};
 use tidegate_sim::ScenarioFile;
 
-use crate::{Misuse, config_text, environment};
+use crate::{Misuse, config_text, environment, print};
 
 /// Say whether a config file is right, and which limits it puts in force.
 ///
@@ -21,7 +21,11 @@ use crate::{Misuse, config_text, environment};
 #[derive(Args)]
 pub struct Check {
     /// The config file.
-    file: PathBuf,
+    #[arg(required_unless_present = "schema")]
+    file: Option<PathBuf>,
+    /// Print a JSON schema of the config, for editors, and check nothing.
+    #[arg(long, conflicts_with = "file")]
+    schema: bool,
     /// JSON instead of text.
     #[arg(long)]
     json: bool,
@@ -29,10 +33,13 @@ pub struct Check {
 
 impl Check {
     pub fn run(self) -> anyhow::Result<()> {
-        let file = self.file.display().to_string();
-        let text = config_text(&self.file)?;
+        let Some(path) = self.file else {
+            return print(&format!("{:#}\n", schema()));
+        };
+        let file = path.display().to_string();
+        let text = config_text(&path)?;
         let document = Document::new(&text, &file, &environment);
-        let parsed = ScenarioFile::check(&document, self.file.parent().unwrap_or(Path::new("")));
+        let parsed = ScenarioFile::check(&document, path.parent().unwrap_or(Path::new("")));
         let mut out = io::stdout().lock();
         let written = match (&parsed, self.json) {
             (Ok(config), false) => summary(&mut out, &file, config),

@@ -1,6 +1,7 @@
 //! `tidegate serve`: the sidecar.
 
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -10,7 +11,7 @@ use tidegate::config::ConfigError;
 use tidegate_server::{Server, StartError};
 
 use crate::log::{self, LogFormat};
-use crate::signals::Stop;
+use crate::signals::{Reload, Stop};
 use crate::{Misuse, print};
 
 /// The config that is used if there is one and none is named.
@@ -29,6 +30,9 @@ pub struct Serve {
     /// Where to listen, if not where the config says; port 0 takes one that is free.
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
+    /// A Unix socket to listen on too, if not the one that the config names; only you may use it.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
     /// Listen also where other machines reach it, and anybody there may spend your quota.
     #[arg(long)]
     insecure_listen: bool,
@@ -47,14 +51,22 @@ pub struct Serve {
 impl Serve {
     pub fn run(self) -> anyhow::Result<()> {
         log::init(self.log);
-        let config = config(self.config.as_deref())?;
         allow_many_files();
         let runtime = tokio::runtime::Runtime::new().context("cannot start a runtime")?;
         runtime.block_on(async {
             let stop = Stop::new().context("cannot wait for a signal")?;
             #[cfg(unix)]
             let lock = self.while_used.as_deref().map(crate::run::Watched::open).transpose()?;
-            let builder = Server::builder().config(config).insecure_listen(self.insecure_listen);
+            let mut reload = Reload::new().context("cannot wait for a signal")?;
+            let builder = Server::builder().insecure_listen(self.insecure_listen);
+            let builder = match file(self.config) {
+                Some(file) => builder.config_file(file),
+                None => builder.config(Config::default()),
+            };
+            let builder = match self.socket {
+                Some(socket) => builder.socket(socket),
+                None => builder,
+            };
             let builder = match self.listen {
                 Some(listen) => builder.listen(listen),
                 None => builder,
@@ -65,10 +77,14 @@ impl Serve {
             let unused = crate::run::unused(lock);
             #[cfg(not(unix))]
             let unused = std::future::pending::<()>();
+            let (mut stop, mut unused) = (pin!(stop.told()), pin!(unused));
             // Kept to the end: whoever waits for it is to find nobody listening.
-            let _lock = tokio::select! {
-                () = stop.told() => None,
-                lock = unused => Some(lock),
+            let _lock = loop {
+                tokio::select! {
+                    () = &mut stop => break None,
+                    lock = &mut unused => break Some(lock),
+                    () = reload.told() => server.reload(),
+                }
             };
             server.stop(Duration::from_secs(self.drain)).await;
             Ok(())
@@ -91,10 +107,18 @@ pub fn config(named: Option<&Path>) -> Result<Config, Misuse> {
     })
 }
 
+/// The file that was named, else the one that is there.
+fn file(named: Option<PathBuf>) -> Option<PathBuf> {
+    named.or_else(|| Some(PathBuf::from(CONFIG)).filter(|path| path.exists()))
+}
+
 /// Whether the call, the config or the world is to blame.
 fn in_words(error: StartError) -> anyhow::Error {
     match error {
         StartError::Listen { .. } => error.into(),
+        StartError::File(ConfigError::Unreadable { path, cause }) => {
+            Misuse(format!("cannot read the config {}: {cause}", path.display())).into()
+        }
         error => Misuse(error.to_string()).into(),
     }
 }

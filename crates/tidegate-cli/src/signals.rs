@@ -1,4 +1,4 @@
-//! When somebody wants a command to end.
+//! When somebody wants a command to end, or to read its config again.
 
 use std::io;
 
@@ -34,5 +34,32 @@ impl Stop {
         }
         #[cfg(not(unix))]
         tokio::signal::ctrl_c().await.ok();
+    }
+}
+
+/// SIGHUP, noticed from when this is made.
+pub struct Reload {
+    #[cfg(unix)]
+    hang_up: tokio::signal::unix::Signal,
+}
+
+impl Reload {
+    pub fn new() -> io::Result<Reload> {
+        #[cfg(unix)]
+        {
+            use tokio::signal::unix::{SignalKind, signal};
+            Ok(Reload { hang_up: signal(SignalKind::hangup())? })
+        }
+        #[cfg(not(unix))]
+        Ok(Reload {})
+    }
+
+    /// Waits for the next one.
+    pub async fn told(&mut self) {
+        #[cfg(unix)]
+        if self.hang_up.recv().await.is_some() {
+            return;
+        }
+        std::future::pending().await
     }
 }

@@ -167,3 +167,15 @@ fn a_file_that_cannot_be_read_is_a_wrong_call() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("cannot read the config"));
 }
+
+#[test]
+fn the_schema_for_editors_is_json_and_knows_the_keys() {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_tidegate")).args(["check", "--schema"]).output().expect("ran");
+    assert!(output.status.success());
+    let schema: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let service = &schema["properties"]["services"]["additionalProperties"]["properties"];
+    assert!(service["throttled_concurrency"].is_object() && service["retry"].is_object(), "{service}");
+    let neither = Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("check").output().expect("ran");
+    assert_eq!(neither.status.code(), Some(2));
+}

@@ -102,6 +102,29 @@ fn the_memory_for_waiting_requests_is_a_size() {
 }
 
 #[test]
+fn tokens_are_read_with_what_they_allow() {
+    let text = format!(
+        "listen_unix = \"/run/t.sock\"\npermit_lease = \"90s\"\n[auth.tokens.ci]\nsha256 = \"{}\"\n\
+         priorities = [\"low\"]\nservices = [\"openai\"]\n[auth.tokens.me]\nsha256 = \"{}\"\nadmin = true\n",
+        "0a".repeat(32),
+        "FF".repeat(32)
+    );
+    let config = parse(&text);
+    assert_eq!(
+        (config.listen_unix.as_deref(), config.permit_lease),
+        (Some("/run/t.sock"), Duration::from_secs(90))
+    );
+    let (ci, me) = (&config.auth.tokens["ci"], &config.auth.tokens["me"]);
+    assert_eq!((ci.sha256.0, me.sha256.0), ([10; 32], [255; 32]));
+    assert_eq!(
+        (&ci.priorities, &ci.services),
+        (&Some(vec![Priority::Low]), &Some(vec!["openai".to_owned()]))
+    );
+    assert_eq!((&me.priorities, &me.services, ci.admin, me.admin), (&None, &None, false, true));
+    assert!(!format!("{config:?}").contains("255"), "not even hashes are shown");
+}
+
+#[test]
 fn what_follows_a_429_or_a_failure_is_read_from_the_file() {
     let service = service(
         "backoff = { window = \"3s\", byte_penalty_multiplier = 7 }\nfailures_count = true\n\

@@ -654,3 +654,34 @@ fn what_a_variable_held_is_never_repeated() {
     assert_eq!(preset.map(|error| error.message.as_str()), Some("unknown preset `${S}`"));
     assert!(errors.iter().any(|error| error.message == "`${S}` does not expand to a rate"), "{errors}");
 }
+
+#[test]
+fn what_is_wrong_with_tokens_is_told_and_none_is_repeated() {
+    let hash = "0".repeat(64);
+    for (text, words) in [
+        ("[auth.tokens.ci]\nsha256 = ▲\"hunter2\"\n".to_owned(), "this is not a SHA-256"),
+        ("[auth.tokens]\nci = ▲{}\n".to_owned(), "auth.tokens.ci has no `sha256`"),
+        (
+            format!("[auth.tokens.ci]\nsha256 = \"{hash}\"\npriorities = [▲\"urgent\"]\n"),
+            "unknown priorities `urgent`",
+        ),
+        (format!("[auth.tokens.ci]\nsha256 = \"{hash}\"\npriorities = ▲[]\n"), "no priority is allowed"),
+        (
+            format!("[auth.tokens.ci]\nsha256 = \"{hash}\"\nservices = ▲[\"opnai\"]\n"),
+            "no service named `opnai`",
+        ),
+        (
+            format!("[auth.tokens.a]\nsha256 = \"{hash}\"\n[auth.tokens.b]\nsha256 = ▲\"{hash}\"\n"),
+            "another token has the same hash",
+        ),
+        ("[auth]\n▲token = 1\n".to_owned(), "unknown key `token` in [auth]"),
+        ("permit_lease = ▲\"0s\"\n".to_owned(), "ends before the work begins"),
+        ("listen_unix = ▲\"\"\n".to_owned(), "the path of the socket is empty"),
+    ] {
+        let (text, marks) = unmark(&text);
+        let errors = errors_of(&text, &|_| None);
+        assert_eq!((errors[0].line, errors[0].column), (marks[0].0, marks[0].1), "{text}{errors}");
+        let said = errors.to_string();
+        assert!(said.contains(words) && !said.contains("hunter2"), "{said}");
+    }
+}

@@ -2,9 +2,11 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 /// A folder of its own, gone at the end.
 pub struct Folder(pub PathBuf);
@@ -30,7 +32,7 @@ impl Drop for Folder {
 pub struct Sidecar {
     child: Child,
     pub address: SocketAddr,
-    _folder: Folder,
+    folder: Folder,
 }
 
 impl Sidecar {
@@ -48,14 +50,26 @@ impl Sidecar {
             child.stderr.take().expect("piped").read_to_string(&mut error).ok();
             panic!("no URL but {first:?}: {error}");
         };
-        Sidecar { child, address, _folder: folder }
+        Sidecar { child, address, folder }
+    }
+
+    /// Its working directory.
+    pub fn folder(&self) -> &Path {
+        &self.folder.0
     }
 
     /// Asks it to stop.
     pub fn terminate(&self) {
-        use rustix::process::{Pid, Signal, kill_process};
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, Signal::TERM).expect("it runs");
+        self.signal(Signal::TERM);
+    }
+
+    /// Asks it to read its config again.
+    pub fn hang_up(&self) {
+        self.signal(Signal::HUP);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
     /// Waits for its end, and gives what it logged.

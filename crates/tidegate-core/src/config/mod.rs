@@ -27,7 +27,7 @@ use crate::vendor::Profiles;
 pub use auth::{AuthConfig, TokenConfig, TokenHash};
 pub use check::Problem;
 pub use error::{ConfigError, ConfigErrors};
-pub use parse::{Document, Field, Kind, Walk};
+pub use parse::{Document, Field, Kind, Walk, schema};
 
 /// A whole `tidegate.toml`.
 #[derive(Clone, Debug, PartialEq)]

@@ -35,8 +35,10 @@ impl Walk<'_> {
                 "priorities" => {
                     let names = Priority::ALL.map(|priority| (priority.name(), priority));
                     let items = self.items(field, "priorities = [\"low\", \"normal\"]");
-                    let found = items.iter().filter_map(|item| self.choice(item, &names));
-                    token.priorities = Some(found.collect());
+                    // All are read, so that all that is wrong is told; what is left of them would say something else.
+                    let read: Vec<Option<Priority>> =
+                        items.iter().map(|item| self.choice(item, &names)).collect();
+                    token.priorities = read.into_iter().collect();
                 }
                 "services" => {
                     let items = self.items(field, "services = [\"openai\"]");

@@ -21,6 +21,7 @@ mod keys;
 mod level;
 mod profile;
 mod rates;
+mod schema;
 mod service;
 mod top;
 mod walk;
@@ -29,6 +30,7 @@ use super::error::ConfigErrors;
 use super::{Config, path};
 use crate::vendor::Profiles;
 pub use document::Document;
+pub use schema::schema;
 pub use walk::{Field, Kind, Walk};
 
 impl Config {

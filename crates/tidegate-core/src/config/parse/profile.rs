@@ -45,6 +45,16 @@ const ZERO_LIMITS: [(&str, ZeroLimit); 3] = [
     ("concurrency_limited", ZeroLimit::Concurrency),
 ];
 
+/// What a header can give, by the words for it.
+pub(super) fn gives() -> impl Iterator<Item = &'static str> {
+    GIVES.iter().map(|(name, _)| *name)
+}
+
+/// What a limit of zero can mean, by the words for it.
+pub(super) fn zero_limits() -> impl Iterator<Item = &'static str> {
+    ZERO_LIMITS.iter().map(|(name, _)| *name)
+}
+
 impl Walk<'_> {
     pub(super) fn profiles(&mut self, section: &Field<'_>) -> Profiles {
         let fields = self.table(section);
