@@ -31,6 +31,9 @@ pub(super) struct Asked {
     timeout_ms: Option<u64>,
 }
 
+/// Says something about a call.
+type Says = fn(Call, &str) -> Call;
+
 /// What is wrong with something: a word and a sentence.
 pub(super) type Wrong = (&'static str, String);
 
@@ -64,8 +67,7 @@ impl Asked {
                 Units::Dollars(dollars) => call.usd(dollars),
             };
         }
-        type Put = fn(Call, &str) -> Call;
-        let texts: [(&Option<String>, Put); 5] = [
+        let texts: [(&Option<String>, Says); 5] = [
             (&self.endpoint, Call::endpoint),
             (&self.model, Call::model),
             (&self.key, Call::key),
