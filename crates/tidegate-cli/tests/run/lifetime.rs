@@ -110,7 +110,7 @@ fn an_interrupt_from_the_terminal_is_for_the_program_and_not_for_the_sidecar() {
     let home = Home::new();
     let mut command = home.shell(
         &[],
-        "trap '$TIDEGATE status >/dev/null && exit 9' INT; echo ready; while :; do sleep 0.02; done",
+        "trap '$TIDEGATE status >/dev/null && exit 9; exit 8' INT; echo ready; while :; do sleep 0.02; done",
     );
     command.env("TIDEGATE", env!("CARGO_BIN_EXE_tidegate")).process_group(0);
     let mut running = Running::start(command);

@@ -9,15 +9,18 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use world::{Home, RATE, api, assert_all_done, assert_each_once, node, program, python, said};
+use world::{
+    Home, RATE, api, assert_all_done, assert_answered_once_though_some_failed, assert_each_once, node,
+    program, python, said,
+};
 
 /// Jobs of one program: three seconds of the API's rate.
 const JOBS: u64 = 3 * RATE as u64;
 
 /// Runs a program against one sidecar, and looks at what came of it on both sides.
 fn one_program(headers: &str, words: &[String]) {
-    let api = api(headers, RATE);
-    let home = Home::new(&api, RATE);
+    let api = api(headers, &[]);
+    let home = Home::new(&api);
     let sidecar = home.serve();
     let output = program(words, &sidecar).output().expect("ran");
     assert_all_done(&said(&output), JOBS);
@@ -44,9 +47,21 @@ fn the_openai_package_for_node_plain_and_streaming() {
 
 #[test]
 #[ignore = "needs the SDKs that ./test.sh installs"]
+fn an_api_that_fails_now_and_then_is_asked_again_and_the_sdk_sees_nothing_of_it() {
+    let api = api("openai", &["--errors", "0.05", "--lost", "0.05", "--seed", "7"]);
+    let home = Home::new(&api);
+    let sidecar = home.serve();
+    let words = python("jobs.py", &["openai", "py", &JOBS.to_string()]);
+    let output = program(&words, &sidecar).output().expect("ran");
+    assert_all_done(&said(&output), JOBS);
+    assert_answered_once_though_some_failed(&api, JOBS as usize);
+}
+
+#[test]
+#[ignore = "needs the SDKs that ./test.sh installs"]
 fn four_programs_that_start_at_once_share_one_quota_through_one_sidecar() {
-    let api = api("openai", RATE);
-    let home = Home::new(&api, RATE);
+    let api = api("openai", &[]);
+    let home = Home::new(&api);
     let jobs = JOBS / 2;
     let start = |number: u32| {
         let words = python("jobs.py", &["openai", &format!("p{number}"), &jobs.to_string()]);
@@ -68,8 +83,8 @@ fn four_programs_that_start_at_once_share_one_quota_through_one_sidecar() {
 fn a_program_of_high_priority_overtakes_a_batch_of_thousands() {
     const BATCH: u64 = 2000;
     let hundreds = (BATCH / 100).to_string();
-    let api = api("openai", RATE);
-    let home = Home::new(&api, RATE);
+    let api = api("openai", &[]);
+    let home = Home::new(&api);
     let sidecar = home.serve();
     let waiting = || sidecar.get("/v1/status")["waiting"].as_u64().expect("a number");
 

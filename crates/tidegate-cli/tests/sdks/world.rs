@@ -55,11 +55,13 @@ fn tidegate(arguments: &[&str]) -> Command {
 }
 
 /// The API, with room for few calls more than its rate, so that whoever does not keep to it is refused.
-pub fn api(headers: &str, rate: u32) -> Process {
-    let rate = format!("{rate}/s");
+pub fn api(headers: &str, faults: &[&str]) -> Process {
+    let rate = format!("{RATE}/s");
     let options =
         ["upstream", "--requests", &rate, "--burst", "4", "--latency", "50ms..200ms", "--headers", headers];
-    Process::start(tidegate(&options))
+    let mut command = tidegate(&options);
+    command.args(faults);
+    Process::start(command)
 }
 
 /// A folder with a config for a sidecar in front of the API, on a port that was free a moment ago.
@@ -68,7 +70,7 @@ pub struct Home {
 }
 
 impl Home {
-    pub fn new(api: &Process, rate: u32) -> Home {
+    pub fn new(api: &Process) -> Home {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("tidegate-sdks-{}-{number}", std::process::id()));
@@ -78,7 +80,7 @@ impl Home {
         let mut config = format!("listen = \"{listen}\"\n");
         for service in ["openai", "anthropic"] {
             config += &format!(
-                "[services.{service}]\npreset = \"{service}\"\nupstream = \"http://{}\"\nrequests = \"{rate}/s\"\n",
+                "[services.{service}]\npreset = \"{service}\"\nupstream = \"http://{}\"\nrequests = \"{RATE}/s\"\n",
                 api.address
             );
         }
@@ -154,15 +156,31 @@ pub fn assert_all_done(said: &Value, jobs: u64) {
     assert_eq!(said["statuses"], serde_json::json!({ "200": jobs }), "{said}");
 }
 
-/// The API did every job once, and refused nothing.
+/// The API answered every job once, and refused nothing.
 pub fn assert_each_once(api: &Process, jobs: usize) {
-    let records = api.get("/_sim/records");
-    let records = records["records"].as_array().or_else(|| records.as_array()).expect("records").clone();
-    let mut times: BTreeMap<String, u32> = BTreeMap::new();
-    for record in &records {
-        assert_eq!(record["status"], 200, "{record}");
-        *times.entry(record["id"].as_str().expect("an id").to_owned()).or_default() += 1;
+    let records = records(api);
+    assert!(records.iter().all(|record| record["status"] == 200), "{records:?}");
+    assert_answered_once(&records, jobs);
+}
+
+/// The API failed sometimes and refused nothing, and did no job again that it had answered.
+pub fn assert_answered_once_though_some_failed(api: &Process, jobs: usize) {
+    let records = records(api);
+    assert!(records.iter().all(|record| record["status"] != 429), "{records:?}");
+    let failed = records.iter().filter(|record| record["status"] != 200).count();
+    assert!(failed > 0, "nothing was to be made again");
+    assert_answered_once(&records, jobs);
+}
+
+fn assert_answered_once(records: &[Value], jobs: usize) {
+    let mut times: BTreeMap<&str, u32> = BTreeMap::new();
+    for record in records.iter().filter(|record| record["status"] == 200) {
+        *times.entry(record["id"].as_str().expect("an id")).or_default() += 1;
     }
     assert_eq!(times.len(), jobs, "{times:?}");
     assert!(times.values().all(|&times| times == 1), "{times:?}");
+}
+
+fn records(api: &Process) -> Vec<Value> {
+    api.get("/_sim/records").as_array().expect("a list").clone()
 }
