@@ -23,7 +23,7 @@ fn examples(schema: &Value, path: &[String], found: &mut Vec<(Vec<String>, Value
         found.push((path.to_vec(), example.clone()));
     }
     for (name, of) in schema["properties"].as_object().into_iter().flatten() {
-        examples(of, &[path, &[name.clone()]].concat(), found);
+        examples(of, &[path, std::slice::from_ref(name)].concat(), found);
     }
     let own = &schema["additionalProperties"];
     if own.is_object() {
