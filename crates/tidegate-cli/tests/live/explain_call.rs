@@ -67,8 +67,8 @@ fn what_is_wrong_ends_with_2() {
         assert_eq!(code, Some(2), "{error}");
         assert!(error.contains(words), "{error}");
     }
-    let (other, _api, sidecar) = served("0", "");
-    std::fs::write(other.0.join("tidegate.toml"), "[services.mine]\nrequests = \"1/s\"\n").expect("written");
+    let (_its, _api, sidecar) = served("0", "");
+    let other = Folder::with("[services.mine]\nrequests = \"1/s\"\n");
     let arguments = ["explain", "call", "--service", "mine", "--sidecar", &sidecar.address];
     let (code, _, error) = outcome(&mut other.tidegate(&arguments));
     assert!(code == Some(2) && error.contains("another config"), "{error}");

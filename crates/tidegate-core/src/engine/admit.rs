@@ -267,14 +267,16 @@ impl Engine {
     ) -> Option<(u32, u64, u64)> {
         for &(limit, slot) in route {
             let held = &self.limits[limit as usize];
+            let spec = &self.specs[held.spec as usize];
+            let withheld = spec.withheld[class as usize];
             let capacity = match held.meter.capacity() {
                 UNBOUNDED => UNBOUNDED,
-                most => most - self.specs[held.spec as usize].withheld[class as usize].min(most),
+                most => most - withheld.min(most),
             };
             let cost = units[slot as usize];
             if cost > capacity {
                 // What was only learned makes nothing impossible that is allowed: the rest is debt.
-                if !estimated && cost > self.specs[held.spec as usize].most().max(capacity) {
+                if !estimated && cost > spec.most().saturating_sub(withheld).max(capacity) {
                     return Some((limit, cost, capacity));
                 }
                 units[slot as usize] = capacity;

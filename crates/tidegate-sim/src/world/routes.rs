@@ -161,7 +161,8 @@ impl Routes {
                 let same = kind.limits.iter().filter(|other| other.dimension == used.dimension);
                 for other in same {
                     let room = other.room(kind.class);
-                    if *cost > room && !estimated && *cost > other.allowed.max(room) {
+                    let allowed = other.allowed.saturating_sub(other.withheld[kind.class as usize]);
+                    if *cost > room && !estimated && *cost > allowed.max(room) {
                         break;
                     }
                     *cost = (*cost).min(room);
