@@ -65,6 +65,8 @@ impl ConfigFile {
         let mut seen = self.seen.lock();
         let config = match read(&self.path) {
             Ok(text) if text == *seen && !in_any_case => return,
+            // Emptied to be written anew. To have it empty takes a word.
+            Ok(text) if text.trim().is_empty() && !in_any_case => return,
             Ok(text) => {
                 *seen = text;
                 Config::parse_file(&seen, &self.path)
@@ -106,12 +108,12 @@ impl ConfigFile {
                 return;
             }
         };
-        // What was written between the first reading and now.
-        self.reload(&app, false);
         loop {
-            happened.notified().await;
-            tokio::time::sleep(SETTLE).await;
+            // Until nothing has happened for a while: whoever writes may write in parts. The first time for what was
+            // written between the first reading and now.
+            while tokio::time::timeout(SETTLE, happened.notified()).await.is_ok() {}
             self.reload(&app, false);
+            happened.notified().await;
         }
     }
 
