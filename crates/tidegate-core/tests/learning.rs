@@ -160,12 +160,16 @@ fn a_window_is_not_taken_for_a_bucket() {
     assert!(!has_bucket(&mut engine), "sliding");
 }
 
+fn share(engine: &mut Engine, ms: u64) -> f64 {
+    engine.learned(at(ms)).pop().map_or(1.0, |learned| learned.share)
+}
+
 #[test]
 fn a_refusal_that_nothing_explains_lowers_the_ceiling_once_for_an_episode() {
     let mut engine = plain("");
     let refuse = |engine: &mut Engine, call, ms| {
         engine.end_call(call, &turned_away(Fate::Answered.into()), at(ms));
-        learned(engine, ms).share
+        share(engine, ms)
     };
     let first = go(&mut engine, 0);
     let mut shares = vec![refuse(&mut engine, first, 500)];
@@ -175,7 +179,7 @@ fn a_refusal_that_nothing_explains_lowers_the_ceiling_once_for_an_episode() {
     assert_eq!(shares[0], 1.0, "one alone may be bad luck");
     assert!(shares[1] < 1.0 && shares[1] == shares[3], "{shares:?}");
     let mut now = Nanos::ZERO;
-    while learned(&mut engine, now.0 / 1_000_000).share < 1.0 {
+    while share(&mut engine, now.0 / 1_000_000) < 1.0 {
         now = now.after(Duration::from_secs(30));
         engine.advance(now);
         assert!(now < at(600_000), "it goes up again by itself");

@@ -31,6 +31,8 @@ const NOBODY: f64 = 0.005;
 const ON_ITS_WAY: Duration = Duration::from_millis(100);
 /// Of a smaller limit or bucket each reply tells too little: it is paced and no more.
 const LEAST: u64 = 8;
+/// Where no more go at once or in a window, one that overtakes another may be one too many.
+const SMALL: u64 = 100;
 /// A pacer lets at most this part of N go at once, whatever calls give back.
 const MOST_AT_ONCE: u64 = 16;
 /// A reply that says that a limit is whole again in less than this part of its window tells of a burst, not of N.
@@ -453,8 +455,10 @@ impl Engine {
         let through = felt.tally.sum(now) as f64 / units as f64;
         if felt.ceiling.refused(call.at, through, rate.window(), now) {
             self.feel(index, limit, now);
-        } else if self.specs[index as usize].learned.jitter.is_zero() {
-            // It may be that it overtook another: nobody knows yet by how much they do.
+        } else if self.specs[index as usize].learned.jitter.is_zero()
+            && self.specs[index as usize].written.whole() <= SMALL
+        {
+            // It may be that it overtook another, which matters where few go: nobody knows yet by how much they do.
             self.specs[index as usize].learned.jitter = spread::MOST;
             self.relearn(index, now);
             let limit = self.limit_name(limit);
