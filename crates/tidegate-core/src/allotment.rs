@@ -56,6 +56,16 @@ pub(crate) struct Allotment {
     spent: u64,
     /// What was taken before this may have come from a loan that is gone: it cannot come back.
     known_since: Nanos,
+    /// Debt that no loan covered: the next one pays it first.
+    owed: u64,
+    /// The part of it that a page says which is on its way to the disk.
+    owed_on_page: u64,
+    /// What was asked for, beyond a whole loan perhaps.
+    need: u64,
+    /// When the last page was taken, what had been spent by then, and how fast it was.
+    paged: Nanos,
+    spent_by_then: u64,
+    pace: (u64, Duration),
 }
 
 impl Allotment {
@@ -93,6 +103,88 @@ impl Allotment {
         over.saturating_add(self.room(at) - cost)
     }
 
+    /// Spends from the one loan that there is as a rule. If it says no, it has changed nothing, and there may be
+    /// enough all the same, or it is time to ask.
+    #[inline]
+    pub fn try_spend_quickly(&mut self, units: u64, now: Nanos) -> bool {
+        let least = if self.asked.is_some() { 0 } else { self.size / 2 + 1 };
+        match self.loans.as_mut_slice() {
+            [loan] if loan.usable(now) && loan.units >= units.saturating_add(least) => {
+                loan.units -= units;
+                loan.spent += units;
+                self.spent = self.spent.saturating_add(units);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Undoes [`Allotment::try_spend_quickly`] or [`Allotment::spend`] at the same moment.
+    pub fn put_back(&mut self, units: u64, now: Nanos) {
+        self.spent = self.spent.saturating_sub(units);
+        let mut left = units;
+        for loan in self.loans.iter_mut().filter(|loan| loan.usable(now)) {
+            let part = left.min(loan.spent);
+            loan.units += part;
+            loan.spent -= part;
+            left -= part;
+        }
+    }
+
+    /// Spends what is not asked for but charged: what the loans do not cover is owed.
+    pub fn charge(&mut self, units: u64, now: Nanos) {
+        let short = units.saturating_sub(self.room(now));
+        self.spend(units - short, now);
+        self.spent = self.spent.saturating_add(short);
+        self.owed = self.owed.saturating_add(short);
+    }
+
+    /// What is left, for a page that says all that was spent so far. Nothing that was taken before it comes back
+    /// from now on: what comes back counts where it was taken, and what is spent anew would count later.
+    pub fn page(&mut self, now: Nanos) -> u64 {
+        let spent = self.loans.iter().fold(0_u64, |sum, loan| sum.saturating_add(loan.spent));
+        self.pace = (spent.saturating_sub(self.spent_by_then), now.since(self.paged));
+        (self.paged, self.spent_by_then) = (now, spent);
+        self.owed_on_page = std::mem::take(&mut self.owed);
+        self.known_since = self.known_since.max(Nanos(now.0.saturating_add(1)));
+        self.loans.iter().filter(|loan| now < loan.until).fold(0, |sum, loan| sum.saturating_add(loan.units))
+    }
+
+    /// What was spent in so long a time before the last page.
+    pub fn at_a_time(&self, span: Duration) -> u64 {
+        let (units, in_) = self.pace;
+        // Much in no time is no pace yet.
+        (units as f64 * (span.as_secs_f64() / in_.as_secs_f64().max(1e-3))) as u64
+    }
+
+    /// What was asked for and not lent so far.
+    pub fn need(&self) -> u64 {
+        self.need
+    }
+
+    /// Nothing is lent and nothing asked for any more.
+    pub fn give_up(&mut self) {
+        self.loans.clear();
+        self.asked = Some(Nanos::NEVER);
+    }
+
+    /// Whether nothing of it ends: then nobody need be told that it is no longer wanted.
+    pub fn lasts(&self) -> bool {
+        self.loans.iter().all(|loan| loan.until.is_never())
+    }
+
+    /// Whether nothing is asked, and little is left.
+    #[inline]
+    pub fn is_low(&self) -> bool {
+        self.asked.is_none()
+            && self.loans.iter().fold(0_u64, |sum, loan| sum.saturating_add(loan.units)) <= self.size / 2
+    }
+
+    /// Changes how many units a whole loan has.
+    pub fn resize(&mut self, size: u64) {
+        self.size = size.max(1);
+    }
+
     pub fn spend(&mut self, units: u64, now: Nanos) {
         self.spent = self.spent.saturating_add(units);
         let mut left = units;
@@ -114,7 +206,9 @@ impl Allotment {
         if taken < self.known_since {
             return;
         }
-        let mut left = units;
+        let paid = units.min(self.owed);
+        self.owed -= paid;
+        let mut left = units - paid;
         for loan in self.loans.iter_mut().filter(|loan| loan.usable(taken) && loan.usable(now)) {
             let part = left.min(loan.spent);
             loan.units += part;
@@ -124,14 +218,24 @@ impl Allotment {
     }
 
     pub fn lend(&mut self, loan: Loan, now: Nanos) {
-        self.asked = None;
+        (self.asked, self.owed_on_page, self.need) = (None, 0, 0);
         self.forget(now);
         let Loan { units, from, until } = loan;
-        if units == 0 || from > now || now >= until {
+        let paid = self.owed.min(units);
+        self.owed -= paid;
+        let units = units - paid;
+        if loan.units == 0 || from > now || now >= until {
             // It brings nothing now. Asking at once again would be the same question.
             self.not_before = self.not_before.max(now.after(ASK_AGAIN));
         }
-        if units > 0 && now < until {
+        let lasting = |held: &&mut Held| held.until.is_never() && held.from <= now;
+        if until.is_never()
+            && from <= now
+            && let Some(held) = self.loans.iter_mut().find(lasting)
+        {
+            // Two without an end are one.
+            held.units = held.units.saturating_add(units);
+        } else if units > 0 && now < until {
             let place = self.loans.partition_point(|held| held.until <= until);
             self.loans.insert(place, Held { units, spent: 0, from, until });
         }
@@ -139,6 +243,7 @@ impl Allotment {
 
     pub fn fail(&mut self, retry: Nanos) {
         self.asked = None;
+        self.owed = self.owed.saturating_add(std::mem::take(&mut self.owed_on_page));
         self.not_before = retry;
     }
 
@@ -153,6 +258,7 @@ impl Allotment {
             return None;
         }
         self.asked = Some(now);
+        self.need = self.need.max(need);
         Some((lacks.max(self.size.saturating_sub(left)), std::mem::take(&mut self.spent)))
     }
 

@@ -12,6 +12,7 @@ pub mod config;
 pub mod dimension;
 pub mod engine;
 mod invalid;
+pub mod kept;
 pub mod learn;
 mod limit;
 mod pattern;

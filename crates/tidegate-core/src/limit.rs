@@ -83,6 +83,11 @@ impl Definition {
         Definition { counts, reserve, guess: false, lifts: false }
     }
 
+    /// What was in force when the limit was kept; all that matters of it is how it counted.
+    pub fn kept(counts: Counts) -> Definition {
+        Definition { counts, reserve: Reserve::default(), guess: false, lifts: false }
+    }
+
     /// Whether the upstream may turn out to count otherwise.
     pub fn is_guess(&self) -> bool {
         self.guess
@@ -257,6 +262,8 @@ pub(crate) struct Spec {
     /// The one instance, unless each loop or key has its own.
     pub shared: u32,
     pub per_key: bool,
+    /// What an instance of a loop or key may spend before it is written down.
+    pub seed: u64,
     /// No longer in the config.
     pub gone: bool,
 }
@@ -274,12 +281,18 @@ impl Spec {
             learned,
             shared: NIL,
             per_key: false,
+            seed: 0,
             gone: false,
         }
     }
 }
 
 impl Spec {
+    /// The name of all instances together.
+    pub fn seed_name(&self) -> Arc<str> {
+        format!("{}/*/{}", self.level, self.suffix).into()
+    }
+
     /// The largest cost that is allowed, whatever was learned apart from what the upstream states.
     pub fn most(&self) -> u64 {
         let whole = self.written.whole();
@@ -334,7 +347,8 @@ impl Limit {
 
     /// Whether nothing would be forgiven by forgetting it.
     pub fn is_idle(&self, now: Nanos) -> bool {
-        self.contention.is_none() && self.lent.is_none() && self.meter.full_at() <= now
+        let lent = self.lent.as_ref().is_none_or(|lent| lent.lasts());
+        self.contention.is_none() && lent && self.meter.full_at() <= now
     }
 }
 

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// The shortest window a rate may have.
 pub const MIN_WINDOW: Duration = Duration::from_millis(1);
 /// The longest window a rate may have.
@@ -85,9 +87,11 @@ impl fmt::Display for WindowName {
 }
 
 /// How units are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Algorithm {
     /// Never more than N in any stretch of W; short windows are paced as well.
+    #[default]
     SlidingWindow,
     /// Up to `burst` at once, refilled continuously.
     TokenBucket,

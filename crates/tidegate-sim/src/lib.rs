@@ -31,6 +31,7 @@
 #![warn(missing_docs)]
 
 mod check;
+pub mod crash;
 mod dice;
 mod file;
 mod random;

@@ -182,6 +182,21 @@ impl Bucket {
         self.set_missing(missing);
     }
 
+    /// What is missing, in grains of which a unit has W, and when that was.
+    pub(crate) fn spent(&self) -> (u128, Nanos) {
+        (self.missing().saturating_mul(self.divisor.into()), self.last)
+    }
+
+    /// A bucket of which so much was missing then, as [`Bucket::spent`] has it.
+    pub(crate) fn restore(&mut self, missing: u128, last: Nanos) {
+        let window = self.unit * self.divisor;
+        let divisor = common(common(self.flow * self.divisor, window.into()), missing);
+        (self.flow, self.unit) = (self.flow * self.divisor / divisor, window / divisor);
+        (self.divisor, self.brim) = (divisor, self.capacity.saturating_mul(self.unit));
+        self.set_missing(missing / u128::from(divisor));
+        self.last = last;
+    }
+
     fn advance(&mut self, now: Nanos) {
         self.set_missing(self.missing_at(now));
         self.last = self.last.max(now);

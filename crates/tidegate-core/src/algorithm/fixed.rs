@@ -185,6 +185,23 @@ impl FixedWindow {
         used.saturating_add(cost).saturating_add(withheld) <= self.units
     }
 
+    /// What is spent in this window, and what of that is debt.
+    pub(crate) fn spent(&self) -> (u64, u64) {
+        (self.used, self.debt)
+    }
+
+    /// The window from `opened` to `closes`, in which so much was spent. Says whether there can be such a window.
+    pub(crate) fn restore(&mut self, used: u64, debt: u64, opened: Nanos, closes: Nanos) -> bool {
+        if debt > used || opened >= closes {
+            return false;
+        }
+        if let Boundary::Anchor(anchor) = &mut *self.boundary {
+            *anchor = closes;
+        }
+        (self.used, self.debt, self.opened, self.closes) = (used, debt, opened, closes);
+        true
+    }
+
     #[inline]
     fn advance(&mut self, now: Nanos) {
         if now >= self.closes {

@@ -229,6 +229,37 @@ impl SlidingWindow {
         }
     }
 
+    /// What counts, by slot, oldest first.
+    pub(crate) fn spent(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.entries()
+    }
+
+    /// Counts `units` in a slot, as [`SlidingWindow::spent`] has them, one after the other. Says whether the slot is
+    /// none before that of the last.
+    pub(crate) fn restore(&mut self, slot: u64, units: u64) -> bool {
+        let begins = slot.saturating_mul(self.grain());
+        if slot > u64::MAX / self.grain() || self.slot_end > 0 && slot < self.current_slot() {
+            return false;
+        }
+        self.advance(Nanos(begins));
+        self.used = self.used.saturating_add(units);
+        self.current = self.current.saturating_add(units);
+        true
+    }
+
+    /// When the slot began that something was last taken in; zero if nothing was.
+    pub(crate) fn last_slot_began(&self) -> Nanos {
+        Nanos(self.slot_end.saturating_sub(self.grain()))
+    }
+
+    pub(crate) fn pacer(&self) -> Option<&Bucket> {
+        self.pacer.as_deref()
+    }
+
+    pub(crate) fn pacer_mut(&mut self) -> Option<&mut Bucket> {
+        self.pacer.as_deref_mut()
+    }
+
     fn grain(&self) -> u64 {
         self.window.div_ceil(PARTS)
     }

@@ -187,6 +187,26 @@ impl Breaker {
         }
     }
 
+    /// What it knows of the upstream: failures in a row, how often it has opened, and until when it is open. Who probes
+    /// meanwhile is not known after a restart, so a probe is due then.
+    pub(crate) fn known(&self) -> (u32, u32, Option<Nanos>) {
+        match &self.state {
+            State::Closed(closed) => (closed.failures_in_a_row, 0, None),
+            State::Open { until } => (0, self.openings, Some(*until)),
+            State::HalfOpen(_) => (0, self.openings, Some(Nanos::ZERO)),
+        }
+    }
+
+    /// The other way round, in a breaker that is new.
+    pub(crate) fn believe(&mut self, (failures, openings, open): (u32, u32, Option<Nanos>)) {
+        self.openings = openings;
+        match (open, &mut self.state) {
+            (Some(until), _) => self.turn_to(State::Open { until }),
+            (None, State::Closed(closed)) => closed.failures_in_a_row = failures,
+            (None, _) => {}
+        }
+    }
+
     /// Puts other rules into force. What it knows of the upstream stays.
     pub(crate) fn change(&mut self, policy: BreakerPolicy) {
         if let State::Closed(closed) = &mut self.state

@@ -335,6 +335,7 @@ impl Engine {
     /// Charges what others took to a limit; says how much of it counts there.
     fn charge_others(&mut self, limit: u32, units: u64, now: Nanos) -> u64 {
         let units = self.limits[limit as usize].meter.charge_others(units, now);
+        self.charge_lent(limit, units, now);
         if units > 0 {
             self.touched(limit);
             if self.school.keeps_books {
@@ -400,6 +401,7 @@ impl Engine {
                 meter.refund(used - missing, now, now);
             } else {
                 meter.charge(missing - used, now);
+                self.charge_lent(limit, missing - used, now);
             }
         }
         self.school.replan = true;

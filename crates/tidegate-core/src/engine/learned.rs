@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::Engine;
 use crate::call::Call;
 use crate::limit::Counts;
@@ -11,7 +13,8 @@ use crate::refusal::Refusal;
 use crate::time::Nanos;
 
 /// What was learned about a limit.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct LearnedLimit {
     /// Its name.

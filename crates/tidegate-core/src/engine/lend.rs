@@ -69,7 +69,9 @@ impl Engine {
     /// Asks the lender if little is left, or less than `need`.
     pub(super) fn want_loan(&mut self, limit: u32, need: u64, now: Nanos) {
         let Some(lent) = &mut self.limits[limit as usize].lent else { return };
-        if let Some((units, spent)) = lent.ask(need, now) {
+        if let Some((units, spent)) = lent.ask(need, now)
+            && !self.page_due(limit)
+        {
             let name = self.limit_name(limit);
             self.loan_requests.push(LoanRequest { limit: name, units, spent });
         }

@@ -105,7 +105,11 @@ impl Engine {
                 Some(position) => old.swap_remove(position),
                 None => {
                     let meter = self.specs[spec as usize].definition.meter(now, self.unix_offset);
-                    self.add_limit(Limit::new(spec, &self.specs[spec as usize], meter, self.epoch))
+                    let limit =
+                        self.add_limit(Limit::new(spec, &self.specs[spec as usize], meter, self.epoch));
+                    self.limits[limit as usize].owner = loop_;
+                    self.promise_for(limit, now);
+                    limit
                 }
             };
             self.limits[limit as usize].owner = loop_;
@@ -174,6 +178,7 @@ impl Engine {
 
     /// Frees a limit's place. Nobody may be bound there.
     pub(super) fn remove_limit(&mut self, limit: u32) {
+        self.erase(limit);
         self.arm(limit, Nanos::NEVER);
         self.limits[limit as usize].contention = None;
         self.limits[limit as usize].lent = None;

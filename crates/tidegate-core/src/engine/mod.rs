@@ -11,12 +11,14 @@
 
 mod admit;
 mod arrived;
+mod book;
 mod change;
 mod circuit;
 pub(crate) mod contention;
 mod deadlines;
 mod ended;
 mod explain;
+mod facts;
 mod judge;
 mod lane;
 mod layout;
@@ -31,6 +33,7 @@ mod predict;
 mod pump;
 mod reroute;
 mod reseat;
+mod revive;
 mod roster;
 mod route;
 mod scope;
@@ -48,10 +51,12 @@ use std::time::Duration;
 use hashbrown::{HashMap, HashTable};
 
 pub use arrived::Arrived;
+pub use book::{Found, Page};
 pub use change::ChangeError;
 pub use circuit::{BreakerState, BreakerStatus};
 pub use ended::{Ended, Exhausted, Fate, Told};
 pub use explain::{FirstInLine, Passage, Stand, Terms};
+pub use facts::Facts;
 pub use learned::{Explained, LearnedLimit};
 pub use lend::LoanRequest;
 pub use lesson::Lesson;
@@ -59,6 +64,7 @@ pub use predict::Place;
 pub use status::{LimitStatus, ServiceCounts};
 pub use windows::BackoffStatus;
 
+use self::book::Book;
 use self::circuit::Passed;
 use self::contention::LaneKey;
 use self::deadlines::Deadlines;
@@ -227,6 +233,8 @@ pub struct Engine {
     verdicts: Vec<(Ticket, Verdict)>,
     loan_requests: Vec<LoanRequest>,
     lent_limits: BTreeSet<u32>,
+    /// What is written down before it is spent, if anything is.
+    book: Option<Box<Book>>,
 }
 
 impl Engine {
@@ -288,6 +296,7 @@ impl Engine {
             verdicts: Vec::new(),
             loan_requests: Vec::new(),
             lent_limits: BTreeSet::new(),
+            book: None,
         };
         engine.configure(config)?;
         Ok(engine)

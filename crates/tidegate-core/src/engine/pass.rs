@@ -63,7 +63,7 @@ impl Engine {
             return None;
         }
         if !self.lent_limits.is_empty() {
-            self.spend_lent_on_route(skeleton, loop_, units, now);
+            self.ask_on_route(skeleton, loop_, now);
         }
         let held = &mut self.skeletons[skeleton as usize];
         held.in_flight += 1;
@@ -99,17 +99,27 @@ impl Engine {
         }
         let route = self.route_of(arrival.skeleton, arrival.loop_);
         for &(limit, slot) in &route[..taken] {
-            let (meter, cost) = (&mut self.limits[limit as usize].meter, arrival.units[slot as usize]);
-            if cost > 0 || meter.is_in_flight() {
-                meter.put_back(cost, now);
+            let (held, cost) = (&mut self.limits[limit as usize], arrival.units[slot as usize]);
+            if cost > 0 || held.meter.is_in_flight() {
+                held.meter.put_back(cost, now);
+                held.lent.iter_mut().for_each(|lent| lent.put_back(cost, now));
             }
         }
     }
 
-    fn spend_lent_on_route(&mut self, skeleton: u32, loop_: u32, units: &Units, now: Nanos) {
-        for (limit, slot) in self.route_of(skeleton, loop_) {
-            if self.limits[limit as usize].lent.is_some() {
-                self.spend_lent(limit, units[slot as usize], now);
+    /// Limits of a route that have little left of what was lent to them ask for more.
+    fn ask_on_route(&mut self, skeleton: u32, loop_: u32, now: Nanos) {
+        let is_low = |limit: &Limit| limit.lent.as_ref().is_some_and(|lent| lent.is_low());
+        let held = &self.skeletons[skeleton as usize];
+        let mut low = held.uses.iter().any(|(limit, _)| is_low(&self.limits[*limit as usize]));
+        let mut own = self.loops.get(loop_ as usize).map_or(NIL, |record| record.first);
+        while let Some(limit) = self.limits.get(own as usize) {
+            low |= is_low(limit);
+            own = limit.sibling;
+        }
+        if low {
+            for (limit, _) in self.route_of(skeleton, loop_) {
+                self.want_loan(limit, 0, now);
             }
         }
     }
@@ -125,8 +135,26 @@ fn take_if_open(limit: &mut Limit, specs: &[Spec], class: Priority, cost: u64, n
 
 #[cold]
 fn take_if_really_open(limit: &mut Limit, specs: &[Spec], class: Priority, cost: u64, now: Nanos) -> bool {
-    let lent = limit.lent.as_ref().is_none_or(|lent| lent.room(now) >= cost);
-    let nothing = cost == 0 && !limit.meter.is_in_flight();
+    if limit.contention.is_some() {
+        return false;
+    }
     let withheld = specs[limit.spec as usize].withheld[class as usize];
-    limit.contention.is_none() && lent && (nothing || limit.meter.try_take(cost, withheld, now))
+    let Limit { meter, lent, .. } = limit;
+    let nothing = cost == 0 && !meter.is_in_flight();
+    let Some(lent) = lent else { return nothing || meter.try_take(cost, withheld, now) };
+    if nothing {
+        return true;
+    }
+    let quickly = lent.try_spend_quickly(cost, now);
+    if !quickly && lent.room(now) < cost {
+        return false;
+    }
+    let taken =
+        withheld == 0 && cost > 0 && meter.try_take_quickly(cost, now) || meter.try_take(cost, withheld, now);
+    match (quickly, taken) {
+        (true, false) => lent.put_back(cost, now),
+        (false, true) => lent.spend(cost, now),
+        _ => {}
+    }
+    taken
 }

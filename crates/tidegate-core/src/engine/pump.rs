@@ -104,6 +104,7 @@ impl Engine {
                     }
                     if self.limits[limit as usize].meter.is_in_flight() {
                         self.note_booking(limit, lane, Nanos::NEVER);
+                        self.want_loan(limit, units[self.lanes[lane as usize].slot as usize], now);
                         return None;
                     }
                     let booked = self.booking(lane, now);
@@ -288,11 +289,12 @@ impl Engine {
             let cost = units[slot as usize];
             let held = &mut self.limits[limit as usize];
             // A call that costs nothing here does not meet the window of this limit.
+            let dear = held.meter.dearer(cost, penalty);
             if cost > 0 || held.meter.counts() {
-                held.meter.take(held.meter.dearer(cost, penalty), stamp, now);
+                held.meter.take(dear, stamp, now);
             }
             if held.lent.is_some() {
-                self.spend_lent(limit, cost, now);
+                self.spend_lent(limit, dear, now);
             }
         }
         if first_after_window {

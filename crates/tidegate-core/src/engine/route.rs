@@ -383,6 +383,7 @@ impl Engine {
         } else {
             self.key_instances.insert((spec, key.into()), limit);
         }
+        self.promise_for(limit, now);
         limit
     }
 

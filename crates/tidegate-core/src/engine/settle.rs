@@ -17,6 +17,9 @@ impl Engine {
         let now = self.clock(now);
         self.report_lost(&grant, now);
         self.free_in_flight.push(grant.index);
+        if self.book.is_some() {
+            self.note_duration(&grant, now);
+        }
         if actual.is_some() || !self.ends_unnoticed(&grant) || !self.free_slots(&grant) {
             self.settle(grant, actual, now);
         }
@@ -100,6 +103,7 @@ impl Engine {
             let meter = &mut engine.limits[limit as usize].meter;
             if cost > reserved {
                 meter.charge(cost - reserved, now);
+                engine.charge_lent(limit, cost - reserved, now);
             } else if cost < reserved && !keep {
                 meter.refund(reserved - cost, grant.at, now);
                 engine.keep_what_comes_back(limit, reserved);

@@ -99,6 +99,7 @@ impl Engine {
             }
             self.touched(limit);
         }
+        self.facts_changed();
         self.end_tails(now);
         self.pump(now);
         was
@@ -150,6 +151,7 @@ impl Engine {
     }
 
     fn back_off(&mut self, scope: Scope, span: Duration, now: Nanos) {
+        self.facts_changed();
         let index = self.window_of(scope, now);
         let rules = self.rules_of(&self.windows[index].scope);
         let window = &mut self.windows[index];
@@ -250,6 +252,7 @@ impl Engine {
 
     /// The throttled time of some windows is over.
     pub(super) fn end_tails(&mut self, now: Nanos) {
+        let orphans = self.release_orphans(now);
         let is_over = |index: &usize| self.windows[*index].tail <= now;
         let over: Vec<usize> = (0..self.windows.len()).filter(is_over).collect();
         let concerned = over.into_iter().flat_map(|index| self.concerned(index));
@@ -262,7 +265,21 @@ impl Engine {
             .windows
             .iter()
             .flat_map(|window| [window.tail, self.limits[window.limit as usize].meter.full_at()]);
-        self.windows_due = ends.filter(|end| *end > now).min().unwrap_or(Nanos::NEVER);
+        self.windows_due = ends.filter(|end| *end > now).min().unwrap_or(Nanos::NEVER).min(orphans);
+    }
+
+    /// Every window: its key, its end, and that of its tail.
+    pub(super) fn window_ends(&self) -> impl Iterator<Item = (&Arc<str>, Nanos, Nanos)> {
+        self.windows.iter().map(|window| (&window.key, window.until, window.tail))
+    }
+
+    /// A window that was open before a restart.
+    pub(super) fn reopen(&mut self, key: &str, until: Nanos, tail: Nanos, now: Nanos) {
+        let Some(scope) = self.scope_named(key).filter(|_| tail > now || until > now) else { return };
+        self.back_off(scope.clone(), until.since(now), now);
+        if let Some(window) = self.windows.iter_mut().find(|window| window.scope == scope) {
+            window.tail = tail.max(window.until);
+        }
     }
 
     /// After another config came into force: windows of what is gone go too.

@@ -12,6 +12,7 @@
 //! that was written.
 
 pub(crate) mod ceiling;
+pub(crate) mod durations;
 pub(crate) mod evidence;
 pub(crate) mod mirror;
 mod outputs;

@@ -1,0 +1,370 @@
+//! What is written down before it is spent, so that nothing is spent twice after a crash.
+//!
+//! With a book, every limit that counts spends from a *promise*: units that are on disk as spent before a call may have
+//! them. A *page* is one limit as it is kept: its state, which says everything that was spent until then, and the promise
+//! beside it. The driver takes pages, writes them, makes sure that they will be found again whatever happens, and only
+//! then says so; from then on what they promise may be spent.
+//!
+//! What holds at every moment, whichever pages a crash leaves behind: what was spent since the page on disk was taken is at
+//! most what that page promises. For
+//!
+//! * a call goes only for units that are left of promises that are on disk ([`Allotment`]);
+//! * a page promises what is left of those, which may be spent while it is on its way, and the units that are lent once
+//!   it is there. If it gets lost, the page before it still covers what was left;
+//! * what is not asked for (debt, others' units that a reply tells of) is taken from the promise too. What the promise does
+//!   not cover is owed: nobody goes until a page says it. That much is lost if the crash comes first, as if the reply
+//!   had not come yet;
+//! * units that come back raise nothing that is on disk, and are not spent again from a promise that was made before
+//!   they came back: they counted where they were taken, and would count later than the page knows.
+//!
+//! After a crash everything promised counts as spent at the restart, which is no earlier than it was: so no window and no
+//! bucket has more room than it truly has, at any time.
+//!
+//! Loops and API keys have limits of their own, made when they first call. They may spend a first promise, the *seed*, at
+//! once: that every such limit may have done so is written down once for all of them. After a crash one that is not in
+//! the book has spent its seed.
+//!
+//! In-flight limits do the same with slots: those of calls that went since the page count as held until their calls
+//! can be expected to have ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+
+use super::facts::Facts;
+use super::{Engine, Grant};
+use crate::allotment::{Allotment, Loan};
+use crate::kept::{Impossible, Kept};
+use crate::learn::durations::Durations;
+use crate::limit::{Counts, Definition};
+use crate::time::Nanos;
+
+/// A promise is this part of a limit, or what flows in the time that a page takes, if that is more.
+const PART: u64 = 100;
+/// It is never more than this part, unless calls wait for more.
+const MOST: u64 = 10;
+/// At least so many calls.
+const CALLS: u64 = 2;
+/// The time that a page takes, until it is known better.
+const SPAN: Duration = Duration::from_millis(100);
+/// Nobody knows how long calls take that are in flight for longer than this.
+pub(super) const LONGEST: Duration = Duration::from_secs(60);
+
+/// What is to be written, and what is known to be.
+#[derive(Debug)]
+pub(crate) struct Book {
+    /// Limits of which a page is due.
+    due: BTreeSet<u32>,
+    /// Those that are no more, and have a page perhaps.
+    pub gone: Vec<Arc<str>>,
+    /// Pages of limits that are not there (yet).
+    pub unclaimed: HashMap<Arc<str>, Kept>,
+    /// What these promise counts as spent.
+    pub lost: bool,
+    /// When a crash was last found, and what each limit of a loop or key may have spent before that, by their level.
+    pub crashed: Option<(Nanos, BTreeMap<Arc<str>, u64>)>,
+    /// Slots of calls that were in flight at the crash: until when, where, how many.
+    pub orphans: Vec<(Nanos, u32, u64)>,
+    /// Something beside limits is to be written.
+    pub facts_due: bool,
+    /// How long a page takes, twice.
+    span: Duration,
+    /// How long calls are in flight, by service.
+    pub durations: HashMap<u32, Durations>,
+}
+
+/// A limit to be written down.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// Its name.
+    pub name: Arc<str>,
+    /// How it is kept; nothing if it is no more.
+    pub kept: Option<Kept>,
+    limit: u32,
+    /// What may be spent once this is on disk.
+    lends: u64,
+}
+
+/// What a driver found on disk.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// The latest page of every limit, by name.
+    pub limits: Vec<(Arc<str>, Kept)>,
+    /// What was written beside them.
+    pub facts: Option<Facts>,
+    /// Whether those who wrote it did not stop by themselves: what they promised counts as spent.
+    pub crashed: bool,
+}
+
+impl Engine {
+    /// From now on nothing is spent that was not written down first. The driver asks for [pages](Engine::pages), and
+    /// says when they are [on disk](Engine::written) or [failed](Engine::not_written). `found` is what it found there:
+    /// the engine's time must go on from where it was then, and nothing may have gone through this engine before.
+    ///
+    /// # Errors
+    /// If something that was found can never have been written.
+    pub fn keep_book(&mut self, found: Found, now: Nanos) -> Result<(), Impossible> {
+        let now = self.clock(now);
+        let Found { limits, facts, crashed } = found;
+        for (_, kept) in &limits {
+            kept.revive(now, self.unix_offset)?;
+        }
+        let facts = facts.unwrap_or_default();
+        let crashed_at = if crashed { Some(now) } else { facts.crashed_at() };
+        let unclaimed = limits.into_iter().collect();
+        self.book = Some(Box::new(Book {
+            due: BTreeSet::new(),
+            gone: Vec::new(),
+            unclaimed,
+            lost: crashed,
+            crashed: crashed_at.map(|at| (at, facts.seeds.clone())),
+            orphans: Vec::new(),
+            facts_due: true,
+            span: SPAN,
+            durations: HashMap::new(),
+        }));
+        // First what was learned: limits are taken up under the definitions that they were kept under.
+        self.believe(&facts, now);
+        let free: hashbrown::HashSet<u32> = self.free_limits.iter().copied().collect();
+        for limit in (0..self.limits.len() as u32).filter(|limit| !free.contains(limit)) {
+            self.promise_for(limit, now);
+        }
+        self.forget_what_is_over(now);
+        Ok(())
+    }
+
+    /// Whether what is spent is written down first.
+    #[inline]
+    #[must_use]
+    pub fn keeps_book(&self) -> bool {
+        self.book.is_some()
+    }
+
+    /// Whether there is something to write.
+    #[must_use]
+    pub fn has_pages(&self) -> bool {
+        self.book.as_ref().is_some_and(|book| !book.due.is_empty() || !book.gone.is_empty() || book.facts_due)
+    }
+
+    /// How long it takes from when a limit asks until its page is on disk, at most as a rule.
+    pub fn pages_take(&mut self, span: Duration) {
+        if let Some(book) = &mut self.book {
+            book.span = (2 * span).clamp(SPAN, Duration::from_secs(2));
+        }
+    }
+
+    /// Up to `most` pages that are to be written. Each is taken once: it is answered by one of the two below.
+    pub fn pages(&mut self, most: usize, now: Nanos) -> Vec<Page> {
+        let now = self.clock(now);
+        let Some(book) = &mut self.book else { return Vec::new() };
+        let gone = std::mem::take(&mut book.gone);
+        let due: Vec<u32> = book.due.iter().copied().take(most).collect();
+        for limit in &due {
+            book.due.remove(limit);
+        }
+        let erased = gone.into_iter().map(|name| Page { name, kept: None, limit: u32::MAX, lends: 0 });
+        let mut pages: Vec<Page> = erased.collect();
+        pages.extend(due.into_iter().filter_map(|limit| self.page(limit, false, now)));
+        pages
+    }
+
+    /// Every limit as it is, with nothing promised: for a clean stop. Nothing goes from now on.
+    pub fn last_pages(&mut self, now: Nanos) -> Vec<Page> {
+        let now = self.clock(now);
+        let Some(book) = &mut self.book else { return Vec::new() };
+        book.due.clear();
+        let unclaimed = book.unclaimed.iter().map(|(name, kept)| Page {
+            name: name.clone(),
+            kept: Some(kept.clone()),
+            limit: u32::MAX,
+            lends: 0,
+        });
+        let gone =
+            book.gone.iter().map(|name| Page { name: name.clone(), kept: None, limit: u32::MAX, lends: 0 });
+        let mut pages: Vec<Page> = unclaimed.chain(gone).collect();
+        let lent: Vec<u32> = self.lent_limits.iter().copied().collect();
+        pages.extend(lent.into_iter().filter_map(|limit| self.page(limit, true, now)));
+        pages
+    }
+
+    /// These pages are on disk.
+    pub fn written(&mut self, pages: &[Page], now: Nanos) {
+        let now = self.clock(now);
+        for page in pages {
+            if self.is_of(page)
+                && let Some(lent) = &mut self.limits[page.limit as usize].lent
+            {
+                lent.lend(Loan { units: page.lends, from: Nanos::ZERO, until: Nanos::NEVER }, now);
+                self.touched(page.limit);
+            }
+        }
+        self.pump(now);
+    }
+
+    /// These pages may or may not be on disk; the limits ask again at `retry`.
+    pub fn not_written(&mut self, pages: &[Page], retry: Nanos, now: Nanos) {
+        self.clock(now);
+        for page in pages {
+            if page.kept.is_none() {
+                self.book.iter_mut().for_each(|book| book.gone.push(page.name.clone()));
+            } else if self.is_of(page)
+                && let Some(lent) = &mut self.limits[page.limit as usize].lent
+            {
+                lent.fail(retry);
+                self.page_due(page.limit);
+                self.arm_sooner(page.limit, retry.max(self.now));
+            }
+        }
+    }
+
+    /// Whether a page is of a limit that is still there.
+    fn is_of(&self, page: &Page) -> bool {
+        self.lent_limits.contains(&page.limit) && self.limit_name(page.limit) == page.name
+    }
+
+    fn page(&mut self, limit: u32, last: bool, now: Nanos) -> Option<Page> {
+        let name = self.limit_name(limit);
+        let (size, grace, demand) = (self.promise_size(limit), self.grace_of(limit), self.demand(limit, now));
+        let spec = self.limits[limit as usize].spec;
+        let held = &mut self.limits[limit as usize];
+        let lent = held.lent.as_mut()?;
+        lent.resize(size);
+        let left = lent.page(now);
+        let (lends, promised) = match last {
+            true => {
+                lent.give_up();
+                (0, 0)
+            }
+            false => {
+                let lends = size.max(demand).saturating_sub(left);
+                (lends, left.saturating_add(lends))
+            }
+        };
+        // Brings it up to now, so that what no longer counts is not kept.
+        held.meter.used(now);
+        let kept = Kept::of(&self.specs[spec as usize].definition, &held.meter, promised, grace)?;
+        Some(Page { name, kept: Some(kept), limit, lends })
+    }
+
+    /// A limit was made: from the first it spends only what is promised.
+    pub(super) fn promise_for(&mut self, limit: u32, now: Nanos) {
+        if self.book.is_none() || !self.limits[limit as usize].meter.counts() {
+            return;
+        }
+        self.limits[limit as usize].lent = Some(Box::new(Allotment::new(self.promise_size(limit), now)));
+        self.lent_limits.insert(limit);
+        self.see_if_plain(limit);
+        let seed = self.specs[self.limits[limit as usize].spec as usize].seed;
+        let is_new = !self.claim(limit, now);
+        if is_new
+            && seed > 0
+            && let Some(lent) = &mut self.limits[limit as usize].lent
+        {
+            lent.lend(Loan { units: seed, from: Nanos::ZERO, until: Nanos::NEVER }, now);
+        }
+        self.want_loan(limit, 1, now);
+    }
+
+    /// A limit is no more: neither should its page be.
+    pub(super) fn erase(&mut self, limit: u32) {
+        if self.book.is_some() && self.lent_limits.contains(&limit) {
+            let name = self.limit_name(limit);
+            let Some(book) = &mut self.book else { return };
+            book.due.remove(&limit);
+            book.orphans.retain(|(_, held, _)| *held != limit);
+            book.gone.push(name);
+        }
+    }
+
+    /// A limit is to be written down, if there is a book.
+    pub(super) fn page_due(&mut self, limit: u32) -> bool {
+        let Some(book) = &mut self.book else { return false };
+        book.due.insert(limit);
+        true
+    }
+
+    /// Units count that nobody asked for.
+    pub(super) fn charge_lent(&mut self, limit: u32, units: u64, now: Nanos) {
+        if let Some(lent) = &mut self.limits[limit as usize].lent {
+            lent.charge(units, now);
+            self.want_loan(limit, 0, now);
+        }
+    }
+
+    /// How much a limit is promised at a time.
+    fn promise_size(&self, limit: u32) -> u64 {
+        let Some(book) = &self.book else { return CALLS };
+        let held = &self.limits[limit as usize];
+        let taken = held.lent.as_ref().map_or(0, |lent| lent.at_a_time(book.span));
+        size_of(&self.specs[held.spec as usize].definition, taken, book.span)
+    }
+
+    /// What every limit of a loop or key may spend before it has a page. As long as some may have spent what was
+    /// written before, it is not less than that.
+    pub(super) fn seeds(&self) -> BTreeMap<Arc<str>, u64> {
+        let Some(book) = &self.book else { return BTreeMap::new() };
+        let mut seeds = book.crashed.as_ref().map(|(_, seeds)| seeds.clone()).unwrap_or_default();
+        for spec in (0..self.specs.len() as u32).filter(|spec| self.has_instances(*spec)) {
+            let spec = &self.specs[spec as usize];
+            let seed = seeds.entry(spec.seed_name()).or_default();
+            *seed = size_of(&spec.definition, 0, SPAN).max(spec.seed).max(*seed);
+        }
+        seeds
+    }
+
+    /// These are on disk: whoever comes from now on may spend them.
+    pub(super) fn seeds_written(&mut self, seeds: &BTreeMap<Arc<str>, u64>) {
+        for spec in (0..self.specs.len() as u32).filter(|spec| self.has_instances(*spec)).collect::<Vec<_>>()
+        {
+            let spec = &mut self.specs[spec as usize];
+            spec.seed = seeds.get(&spec.seed_name()).copied().unwrap_or(0);
+        }
+    }
+
+    fn has_instances(&self, spec: u32) -> bool {
+        let held = &self.specs[spec as usize];
+        let counts = !matches!(held.definition.counts, Counts::Window | Counts::Breaker(_));
+        !held.gone && counts && (held.per_key || self.loop_specs.contains(&spec))
+    }
+
+    /// What those who wait for the lender could spend at once.
+    fn demand(&mut self, limit: u32, now: Nanos) -> u64 {
+        let need = self.limits[limit as usize].lent.as_ref().map_or(0, |lent| lent.need());
+        let waiting = self.waiting_at(limit) as u64;
+        let held = &mut self.limits[limit as usize];
+        need.max(need.saturating_mul(waiting).min(held.meter.room(0, now)))
+    }
+
+    /// How long calls that hold slots here may be in flight, nearly all of them.
+    fn grace_of(&self, limit: u32) -> Duration {
+        let Some(book) = &self.book else { return LONGEST };
+        let spec = &self.specs[self.limits[limit as usize].spec as usize];
+        let named = spec.level.split('/').next().and_then(|name| self.service_named(name));
+        let known: Vec<&Durations> = match named {
+            Some(service) => book.durations.get(&service).into_iter().collect(),
+            None => book.durations.values().collect(),
+        };
+        known.into_iter().filter_map(Durations::nearly_all).max().unwrap_or(LONGEST).min(LONGEST)
+    }
+
+    /// A call ended after so long.
+    pub(super) fn note_duration(&mut self, grant: &Grant, now: Nanos) {
+        let call = &self.in_flight[grant.index as usize];
+        let (service, took) = (self.skeletons[call.skeleton as usize].service, now.since(call.at));
+        if let Some(book) = &mut self.book {
+            book.durations.entry(service).or_default().add(took);
+        }
+    }
+}
+
+/// How much is promised at a time, where `taken` was in the time that a page takes.
+fn size_of(definition: &Definition, taken: u64, span: Duration) -> u64 {
+    let whole = definition.whole();
+    let flows = definition.rate_of().map_or(0, |rate| {
+        (rate.units() as f64 * span.as_secs_f64() / rate.window().as_secs_f64()).ceil() as u64
+    });
+    let most = (whole / MOST).max(flows);
+    (whole / PART).max(flows).max(taken.min(most)).max(CALLS)
+}

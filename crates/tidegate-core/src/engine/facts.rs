@@ -1,0 +1,135 @@
+//! What is kept beside the limits: windows, breakers, lessons.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Engine;
+use super::learned::LearnedLimit;
+use crate::algorithm::Meter;
+use crate::time::{Nanos, whole_nanos};
+use crate::tree::NIL;
+
+/// What is kept beside the limits. Times are those of the engine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Facts {
+    windows: Vec<KeptWindow>,
+    breakers: Vec<KeptBreaker>,
+    learned: Vec<LearnedLimit>,
+    /// How long nearly all calls are in flight, by service.
+    in_flight_ns: BTreeMap<Arc<str>, u64>,
+    /// What every limit of a loop or key may spend before it has a page.
+    pub(super) seeds: BTreeMap<Arc<str>, u64>,
+    /// When a crash was last found: until a window later some loops may have spent their seed before it.
+    crashed_ns: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct KeptWindow {
+    key: Arc<str>,
+    until_ns: u64,
+    /// Until when calls go throttled.
+    tail_ns: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct KeptBreaker {
+    name: Arc<str>,
+    failures: u32,
+    openings: u32,
+    open_until_ns: Option<u64>,
+}
+
+impl Facts {
+    pub(super) fn crashed_at(&self) -> Option<Nanos> {
+        self.crashed_ns.map(Nanos)
+    }
+}
+
+impl Engine {
+    /// What is to be kept beside the limits, if that has changed since this was last asked.
+    pub fn facts(&mut self, now: Nanos) -> Option<Facts> {
+        let now = self.clock(now);
+        let book = self.book.as_mut()?;
+        std::mem::take(&mut book.facts_due).then(|| self.all_facts(now))
+    }
+
+    /// The same, changed or not: for a clean stop.
+    pub fn all_facts(&mut self, now: Nanos) -> Facts {
+        let now = self.clock(now);
+        let windows = self.window_ends().filter(|(_, until, tail)| *until > now || *tail > now);
+        let windows = windows.map(|(key, until, tail)| KeptWindow {
+            key: key.clone(),
+            until_ns: until.0,
+            tail_ns: tail.0,
+        });
+        let seeds = self.seeds();
+        let mut facts = Facts { windows: windows.collect(), seeds, ..Facts::default() };
+        for spec in self.specs.iter().filter(|spec| !spec.gone && spec.shared != NIL) {
+            let Meter::Circuit(circuit) = &self.limits[spec.shared as usize].meter else { continue };
+            let (failures, openings, open) = circuit.breaker().known();
+            if open.is_some() {
+                let (name, open_until_ns) = (self.limit_name(spec.shared), open.map(|until| until.0));
+                facts.breakers.push(KeptBreaker { name, failures, openings, open_until_ns });
+            }
+        }
+        facts.learned = self.learned(now);
+        if let Some(book) = &self.book {
+            facts.crashed_ns = book.crashed.as_ref().map(|(at, _)| at.0);
+            for (service, durations) in &book.durations {
+                let name = self.service_index.iter().find(|(_, index)| *index == service);
+                if let Some(((name, _), took)) = name.zip(durations.nearly_all()) {
+                    facts.in_flight_ns.insert(name.as_ref().into(), whole_nanos(took));
+                }
+            }
+        }
+        facts
+    }
+
+    /// These are on disk.
+    pub fn facts_written(&mut self, facts: &Facts) {
+        self.seeds_written(&facts.seeds);
+    }
+
+    /// These may or may not be on disk.
+    pub fn facts_not_written(&mut self) {
+        self.facts_changed();
+    }
+
+    /// Something beside the limits is to be written.
+    pub(super) fn facts_changed(&mut self) {
+        if let Some(book) = &mut self.book {
+            book.facts_due = true;
+        }
+    }
+
+    /// What was known before a restart.
+    pub(super) fn believe(&mut self, facts: &Facts, now: Nanos) {
+        for learned in &facts.learned {
+            self.remember(learned, now);
+        }
+        for KeptWindow { key, until_ns, tail_ns } in &facts.windows {
+            self.reopen(key, Nanos(*until_ns), Nanos(*tail_ns), now);
+        }
+        for (service, took) in &facts.in_flight_ns {
+            if let Some(service) = self.service_named(service)
+                && let Some(book) = &mut self.book
+            {
+                book.durations.entry(service).or_default().add(Duration::from_nanos(*took));
+            }
+        }
+        for kept in &facts.breakers {
+            let named = |limit: &&u32| *self.limit_name(**limit) == *kept.name;
+            let shared: Vec<u32> =
+                self.specs.iter().map(|spec| spec.shared).filter(|limit| *limit != NIL).collect();
+            if let Some(limit) = shared.iter().find(named)
+                && let Meter::Circuit(circuit) = &mut self.limits[*limit as usize].meter
+            {
+                circuit.breaker_mut().believe((kept.failures, kept.openings, kept.open_until_ns.map(Nanos)));
+            }
+        }
+    }
+}

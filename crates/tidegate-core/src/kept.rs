@@ -1,0 +1,213 @@
+//! A limit as it is kept across a restart: how it counted, what was spent, and what may have been spent since.
+//!
+//! Times are those of the engine, which goes on counting after a restart from where it was (see
+//! [`crate::engine::Engine::restore`]), so they need no translation. What is read back is not trusted: numbers that
+//! cannot be are an error, never a panic.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::algorithm::{Bucket, Meter, SlidingWindow};
+use crate::limit::{Counts, Definition};
+use crate::rate::{Algorithm, MAX_UNITS, Rate};
+use crate::time::{Nanos, whole_nanos};
+
+/// A limit, as it was when this was written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Kept {
+    /// How it counted, and what was spent.
+    counts: Spent,
+    /// What may have been spent since, at most.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    promised: u64,
+}
+
+/// Why what was kept of a limit makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no limit can have been in the state that was kept of it")]
+pub struct Impossible;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Spent {
+    SlidingWindow {
+        #[serde(flatten)]
+        rate: KeptRate,
+        /// Added to the window when units flow.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        slack_ns: u64,
+        /// What flows in, if it is paced.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pacer: Option<Level>,
+        /// Numbers of slots of W/256, and the units taken in them.
+        slots: Vec<(u64, u64)>,
+    },
+    TokenBucket {
+        #[serde(flatten)]
+        rate: KeptRate,
+        level: Level,
+    },
+    FixedWindow {
+        #[serde(flatten)]
+        rate: KeptRate,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        calendar: Option<String>,
+        used: u64,
+        #[serde(default, skip_serializing_if = "is_zero")]
+        debt: u64,
+        opened_ns: u64,
+        closes_ns: u64,
+    },
+    InFlight {
+        bound: u64,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        budget: bool,
+        held: u64,
+        /// How long calls that were in flight may still be.
+        grace_ns: u64,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct KeptRate {
+    limit: u64,
+    window_ns: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    burst: Option<u64>,
+}
+
+/// How full a bucket was, and when: grains that are missing, of which a unit has as many as the window nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Level {
+    missing: u64,
+    /// How many times 2⁶⁴ more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    missing_high: u64,
+    at_ns: u64,
+}
+
+impl Kept {
+    /// A limit as it is, unless it is one that counts nothing. `grace` is how long its calls may be in flight.
+    pub(crate) fn of(definition: &Definition, meter: &Meter, promised: u64, grace: Duration) -> Option<Kept> {
+        let counts = match (&definition.counts, meter) {
+            (Counts::Rate { rate, burst, slack, .. }, Meter::Sliding(window)) => Spent::SlidingWindow {
+                rate: KeptRate::of(*rate, *burst),
+                slack_ns: whole_nanos(*slack),
+                pacer: window.pacer().map(Level::of),
+                slots: window.spent().filter(|(_, units)| *units > 0).collect(),
+            },
+            (Counts::Rate { rate, burst, .. }, Meter::Bucket(bucket)) => {
+                Spent::TokenBucket { rate: KeptRate::of(*rate, *burst), level: Level::of(bucket) }
+            }
+            (Counts::Rate { rate, calendar, .. }, Meter::Fixed(window)) => {
+                let ((used, debt), (opened, closes)) = (window.spent(), window.bounds());
+                let (rate, calendar) = (KeptRate::of(*rate, None), calendar.clone());
+                Spent::FixedWindow { rate, calendar, used, debt, opened_ns: opened.0, closes_ns: closes.0 }
+            }
+            (_, Meter::InFlight(held)) => Spent::InFlight {
+                bound: definition.whole(),
+                budget: held.is_budget(),
+                held: held.used(Nanos::ZERO),
+                grace_ns: whole_nanos(grace),
+            },
+            _ => return None,
+        };
+        Some(Kept { counts, promised })
+    }
+
+    /// What may have been spent since, at most.
+    #[must_use]
+    pub fn promised(&self) -> u64 {
+        self.promised
+    }
+
+    /// How long calls that were in flight may still be, if that is what it counts.
+    pub(crate) fn grace(&self) -> Option<Duration> {
+        match self.counts {
+            Spent::InFlight { grace_ns, .. } => Some(Duration::from_nanos(grace_ns)),
+            _ => None,
+        }
+    }
+
+    /// The limit as it was, and how it counted. It had last changed at `at` or before.
+    pub(crate) fn revive(&self, at: Nanos, unix_offset: i128) -> Result<(Definition, Meter), Impossible> {
+        let definition = Definition::kept(self.counts.as_counts()?);
+        let mut meter = definition.meter(at, unix_offset);
+        let sound = match (&self.counts, &mut meter) {
+            (Spent::SlidingWindow { pacer, slots, .. }, Meter::Sliding(window)) => {
+                restore_window(window, slots, at) && restore_pacer(window, *pacer, at)
+            }
+            (Spent::TokenBucket { level, .. }, Meter::Bucket(bucket)) => level.restore(bucket, at),
+            (Spent::FixedWindow { used, debt, opened_ns, closes_ns, .. }, Meter::Fixed(window)) => {
+                *opened_ns <= at.0 && window.restore(*used, *debt, Nanos(*opened_ns), Nanos(*closes_ns))
+            }
+            (Spent::InFlight { held, .. }, Meter::InFlight(in_flight)) => {
+                in_flight.take(*held);
+                true
+            }
+            _ => false,
+        };
+        if sound { Ok((definition, meter)) } else { Err(Impossible) }
+    }
+}
+
+impl Spent {
+    fn as_counts(&self) -> Result<Counts, Impossible> {
+        let (rate, algorithm, calendar, slack) = match self {
+            Spent::SlidingWindow { rate, slack_ns, .. } => {
+                (rate, Algorithm::SlidingWindow, None, Duration::from_nanos(*slack_ns))
+            }
+            Spent::TokenBucket { rate, .. } => (rate, Algorithm::TokenBucket, None, Duration::ZERO),
+            Spent::FixedWindow { rate, calendar, .. } => {
+                (rate, Algorithm::FixedWindow, calendar.clone(), Duration::ZERO)
+            }
+            Spent::InFlight { bound: 0, .. } => return Err(Impossible),
+            Spent::InFlight { bound, budget: true, .. } => return Ok(Counts::ByteBudget(*bound)),
+            Spent::InFlight { bound, .. } => return Ok(Counts::Concurrency(*bound)),
+        };
+        let burst = rate.burst;
+        if burst.is_some_and(|burst| burst == 0 || burst > MAX_UNITS) {
+            return Err(Impossible);
+        }
+        let rate = Rate::new(rate.limit, Duration::from_nanos(rate.window_ns)).map_err(|_| Impossible)?;
+        Ok(Counts::Rate { dimension: crate::Dimension::Requests, rate, algorithm, burst, calendar, slack })
+    }
+}
+
+impl KeptRate {
+    fn of(rate: Rate, burst: Option<u64>) -> KeptRate {
+        KeptRate { limit: rate.units(), window_ns: whole_nanos(rate.window()), burst }
+    }
+}
+
+impl Level {
+    fn of(bucket: &Bucket) -> Level {
+        let (missing, at) = bucket.spent();
+        Level { missing: missing as u64, missing_high: (missing >> 64) as u64, at_ns: at.0 }
+    }
+
+    fn restore(self, bucket: &mut Bucket, at: Nanos) -> bool {
+        bucket.restore(u128::from(self.missing_high) << 64 | u128::from(self.missing), Nanos(self.at_ns));
+        self.at_ns <= at.0
+    }
+}
+
+fn restore_window(window: &mut SlidingWindow, slots: &[(u64, u64)], at: Nanos) -> bool {
+    slots.iter().all(|(slot, units)| window.restore(*slot, *units)) && window.last_slot_began() <= at
+}
+
+fn restore_pacer(window: &mut SlidingWindow, level: Option<Level>, at: Nanos) -> bool {
+    match (window.pacer_mut(), level) {
+        (Some(pacer), Some(level)) => level.restore(pacer, at),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
