@@ -282,8 +282,7 @@ impl Engine {
         now: Nanos,
     ) -> Grant {
         let penalty = self.skeletons[skeleton as usize].penalty;
-        let is_fresh = |(limit, _): &Use| matches!(&self.limits[*limit as usize].meter, Meter::Hold(hold) if hold.is_fresh());
-        let first_after_window = !self.windows.is_empty() && route.iter().any(is_fresh);
+        let first_after_window = self.is_first_after_window(route);
         for &(limit, slot) in route {
             let cost = units[slot as usize];
             let held = &mut self.limits[limit as usize];
@@ -301,5 +300,11 @@ impl Engine {
             }
         }
         self.grant(skeleton, loop_, class, &units, now)
+    }
+
+    /// Whether nobody went this way since a window on it was shut. Whoever does empties the pacers.
+    pub(super) fn is_first_after_window(&self, route: &[Use]) -> bool {
+        let is_fresh = |(limit, _): &Use| matches!(&self.limits[*limit as usize].meter, Meter::Hold(hold) if hold.is_fresh());
+        !self.windows.is_empty() && route.iter().any(is_fresh)
     }
 }
