@@ -88,9 +88,9 @@ impl Engine {
                 if cost > spare {
                     return Some(Obstacle { limit, until, by_rank: true });
                 }
-            }
-            if empties && let Some(until) = self.emptying_moves(limit, lane, role, now) {
-                return Some(Obstacle { limit, until, by_rank: true });
+                if empties && let Some(until) = self.emptying_moves(limit, lane, role, now) {
+                    return Some(Obstacle { limit, until, by_rank: true });
+                }
             }
         }
         None
@@ -118,8 +118,8 @@ impl Engine {
         least
     }
 
-    /// The first call after a window empties the pacers on its way, also where it takes nothing: the booking that
-    /// this would move at `limit`, of a lane that ranks before it.
+    /// The first call after a window empties the pacers that it takes from: the booking that this would move at
+    /// `limit`, of a lane that ranks before it.
     fn emptying_moves(&mut self, limit: u32, lane: u32, role: Role, now: Nanos) -> Option<Nanos> {
         let saved = self.limits[limit as usize].meter.saved(now);
         if saved == 0 {
@@ -287,14 +287,13 @@ impl Engine {
             if in_flight && room == 0 {
                 return None;
             }
-            if empties && self.emptying_moves(limit, lane, role, now).is_some() {
-                return None;
-            }
             let most = &mut allowed[slot as usize];
             *most = (*most).min(room);
             if !in_flight && *most > 0 {
                 let wanted = *most;
                 let (spare, _) = self.spare_for(limit, lane, role, wanted, now);
+                let moves = empties && self.emptying_moves(limit, lane, role, now).is_some();
+                let spare = if moves { 0 } else { spare };
                 let most = &mut allowed[slot as usize];
                 *most = (*most).min(spare);
             }

@@ -315,14 +315,15 @@ impl Engine {
             }
         }
         if first_after_window {
-            for &(limit, _) in route {
+            // Where it takes nothing it is in nobody's way.
+            for &(limit, _) in route.iter().filter(|(_, slot)| units[*slot as usize] > 0) {
                 self.limits[limit as usize].meter.empty_pacer(now);
             }
         }
         self.grant(skeleton, loop_, class, &units, now)
     }
 
-    /// Whether nobody went this way since a window on it was shut. Whoever does empties the pacers.
+    /// Whether nobody went this way since a window on it was shut. Whoever does empties the pacers it takes from.
     pub(super) fn is_first_after_window(&self, route: &[Use]) -> bool {
         let is_fresh = |(limit, _): &Use| matches!(&self.limits[*limit as usize].meter, Meter::Hold(hold) if hold.is_fresh());
         !self.windows.is_empty() && route.iter().any(is_fresh)
