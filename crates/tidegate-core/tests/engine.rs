@@ -156,6 +156,18 @@ fn a_loop_returning_from_idle_starts_at_the_current_virtual_time() {
 }
 
 #[test]
+fn a_loop_that_is_first_at_a_limit_of_its_own_has_no_more_than_its_share_of_a_common_one() {
+    let every = r#"requests = { limit = "1/100ms", algorithm = "token-bucket" }"#;
+    let config = format!("[services.own]\n{every}\n[services.free]\n[loop_types.both]\n{every}");
+    let mut world = World::new(&config);
+    let busy = world.calls(4, &Call::to("own").loop_id("busy").loop_type("both"));
+    let other = world.call(Call::to("free").loop_id("other").loop_type("both"));
+    // Both limits open together, so that the first of each may go, but not both of them.
+    world.run_to(1_000.0);
+    assert_eq!(world.order(), [busy[0], busy[1], other, busy[2], busy[3]]);
+}
+
+#[test]
 fn a_full_limit_does_not_block_calls_that_do_not_use_it() {
     let mut world = World::new(
         "[services.api]\nrequests = { limit = \"100/s\", algorithm = \"token-bucket\" }\n[services.api.endpoints.\"POST /slow\"]\nrequests = { limit = \"1/h\", burst = 1 }\n",

@@ -410,3 +410,33 @@ fn a_throttled_call_that_fits_would_not_wait() {
     let _two = go(&mut engine, &Call::to("api"), at(1));
     assert_eq!(engine.counts("api").unwrap().would_wait, 1);
 }
+
+/// Twenty a second, ten of them at once. At 0.6 s all are spent, and a window is open for 0.1 s: one unit is free at
+/// 1.003 s, nine more at 1.023 s, and the other ten at 1.523 s. The pacer fills at one unit every 50 ms.
+fn spent_and_shut() -> Engine {
+    let mut engine = engine("[services.api]\nrequests = { limit = \"20/s\", burst = 10 }");
+    for (ms, taken) in [(0, 1), (20, 9), (520, 10)] {
+        let grant = go(&mut engine, &Call::to("api").requests(taken), at(ms));
+        engine.finish(grant, None, at(ms));
+    }
+    engine.set_backoff("api", Duration::from_millis(100), at(600)).expect("a service");
+    engine
+}
+
+#[test]
+fn the_first_after_a_window_empties_no_pacer_that_one_before_it_is_booked_for() {
+    let mut engine = spent_and_shut();
+    let large = wait(&mut engine, &Call::to("api").requests(8), at(600));
+    let small = wait(&mut engine, &Call::to("api"), at(600));
+    let gone = play(&mut engine, at(3_000));
+    assert_eq!(gone[0], (1_023, large));
+    assert_eq!(gone[1].1, small);
+}
+
+#[test]
+fn the_first_after_a_window_goes_before_one_for_which_the_pacer_fills_again_in_time() {
+    let mut engine = spent_and_shut();
+    let large = wait(&mut engine, &Call::to("api").requests(12), at(600));
+    let small = wait(&mut engine, &Call::to("api"), at(600));
+    assert_eq!(play(&mut engine, at(3_000)), [(1_003, small), (1_523, large)]);
+}

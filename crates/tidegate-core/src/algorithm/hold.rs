@@ -3,8 +3,8 @@
 //! This is a backoff window as a call meets it: until its end nobody goes, then one every [`PACE`] for a second,
 //! and after that it holds nobody. It counts calls and not what they cost.
 //!
-//! The first to go after it says so: what the pacers on its way saved up meanwhile is a burst that nobody asked
-//! for, and the upstream has just said that it is short.
+//! The first to go after it says so: what the pacers that it takes from saved up meanwhile is a burst that nobody
+//! asked for, and the upstream has just said that it is short.
 
 use std::time::Duration;
 

@@ -156,6 +156,24 @@ impl Meter {
         }
     }
 
+    /// What [`Meter::empty_pacer`] would take.
+    #[must_use]
+    pub fn saved(&self, now: Nanos) -> u64 {
+        match self {
+            Meter::Sliding(m) => m.saved(now),
+            _ => 0,
+        }
+    }
+
+    /// Whether [`Meter::empty_pacer`] would leave a booking of `cost` at `at` where it is.
+    #[must_use]
+    pub fn may_empty(&self, now: Nanos, cost: u64, at: Nanos) -> bool {
+        match self {
+            Meter::Sliding(m) => m.may_empty(now, cost, at),
+            _ => true,
+        }
+    }
+
     /// What was saved up while nobody went does not go at once.
     pub fn empty_pacer(&mut self, now: Nanos) {
         if let Meter::Sliding(m) = self {

@@ -160,6 +160,18 @@ impl SlidingWindow {
         self.current = self.current.saturating_add(units);
     }
 
+    /// What the pacer has saved up.
+    #[must_use]
+    pub fn saved(&self, now: Nanos) -> u64 {
+        self.pacer.as_ref().map_or(0, |pacer| pacer.room(0, now))
+    }
+
+    /// Whether the pacer has `cost` again by `at`, if it is emptied now.
+    #[must_use]
+    pub fn may_empty(&self, now: Nanos, cost: u64, at: Nanos) -> bool {
+        self.pacer.as_ref().is_none_or(|p| p.spare(now, cost.min(p.capacity()), 0, at) >= p.room(0, now))
+    }
+
     /// What was saved up while nobody went does not go at once.
     pub fn empty_pacer(&mut self, now: Nanos) {
         if let Some(pacer) = &mut self.pacer {

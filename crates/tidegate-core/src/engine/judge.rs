@@ -2,7 +2,8 @@
 //!
 //! A call is held by a limit for one of two reasons. Either its cost does not fit there: then the limit
 //! that opens last is the one that decides its time. Or it fits everywhere, but taking its units would move
-//! the booking of a lane that ranks before it: then the limit where that would happen decides.
+//! the booking of a lane that ranks before it: then the limit where that would happen decides. Units are taken
+//! in two ways: as the call's cost, and from pacers that the first call after a backoff window empties.
 //!
 //! A *booking* belongs to the first-ranked lane of every rate limit: the earliest time at which all its
 //! rate limits have room, if nobody else took anything. Slots come back at no known time, so lanes that wait
@@ -27,6 +28,17 @@ pub(crate) struct Obstacle {
     pub until: Nanos,
     /// It fits, but would move the booking of one that ranks before it: which its age may change.
     pub by_rank: bool,
+}
+
+/// What a lane that ranks before another wants at a limit.
+#[derive(Clone, Copy, Debug)]
+struct Before {
+    cost: u64,
+    withheld: u64,
+    /// What it leaves of the units that are lent.
+    lent: u64,
+    /// Its booking.
+    until: Nanos,
 }
 
 /// Who asks.
@@ -67,12 +79,16 @@ impl Engine {
         // A lane stays where it is as long as that limit holds it.
         let Lane { bound, ref route, .. } = self.lanes[lane as usize];
         let here = route.iter().position(|(limit, _)| *limit == bound);
+        let empties = self.is_first_after_window(route);
         for index in here.into_iter().chain((0..uses).filter(|index| Some(*index) != here)) {
             let (limit, slot) = self.lanes[lane as usize].route[index];
             let cost = units[slot as usize];
             if cost > 0 && !self.limits[limit as usize].meter.is_in_flight() {
                 let (spare, until) = self.spare_for(limit, lane, role, cost, now);
                 if cost > spare {
+                    return Some(Obstacle { limit, until, by_rank: true });
+                }
+                if empties && let Some(until) = self.emptying_moves(limit, lane, role, now) {
                     return Some(Obstacle { limit, until, by_rank: true });
                 }
             }
@@ -91,20 +107,42 @@ impl Engine {
         now: Nanos,
     ) -> (u64, Nanos) {
         let mut least = (UNBOUNDED, Nanos::NEVER);
-        let Some(contention) = self.limits[limit as usize].contention.as_ref() else { return least };
-        let here = (contention.bound > 0).then_some(limit);
-        let through = match contention.through.len() {
-            ..=MANY => self.through(limit),
-            _ => self.due_soon(limit, cost, now),
-        };
-        for at in here.into_iter().chain(through) {
-            if let Some((spare, until)) = self.spare_beside(at, limit, lane, role, now)
-                && spare < least.0
-            {
-                least = (spare, until);
+        for at in self.with_first_lanes(limit, cost, now) {
+            let Some(first) = self.before(at, limit, lane, role, now) else { continue };
+            let spare = self.limits[limit as usize].meter.spare(now, first.cost, first.withheld, first.until);
+            let spare = spare.min(first.lent);
+            if spare < least.0 {
+                least = (spare, first.until);
             }
         }
         least
+    }
+
+    /// The first call after a window empties the pacers that it takes from: the booking that this would move at
+    /// `limit`, of a lane that ranks before it.
+    fn emptying_moves(&mut self, limit: u32, lane: u32, role: Role, now: Nanos) -> Option<Nanos> {
+        let saved = self.limits[limit as usize].meter.saved(now);
+        if saved == 0 {
+            return None;
+        }
+        let mut firsts = self.with_first_lanes(limit, saved, now);
+        firsts.find_map(|at| {
+            let first = self.before(at, limit, lane, role, now)?;
+            let moves = !self.limits[limit as usize].meter.may_empty(now, first.cost, first.until);
+            moves.then_some(first.until)
+        })
+    }
+
+    /// The limits whose first lanes may have a booking that taking `cost` at `limit` could move.
+    fn with_first_lanes(&mut self, limit: u32, cost: u64, now: Nanos) -> impl Iterator<Item = u32> + use<> {
+        let contention = self.limits[limit as usize].contention.as_ref();
+        let (bound, through) = contention.map_or((0, 0), |held| (held.bound, held.through.len()));
+        let through = match through {
+            0 => Vec::new(),
+            ..=MANY => self.through(limit),
+            _ => self.due_soon(limit, cost, now),
+        };
+        (bound > 0).then_some(limit).into_iter().chain(through)
     }
 
     /// Other limits whose first lanes may pass through one; some of them, if they are many.
@@ -114,15 +152,8 @@ impl Engine {
         through.map_or(Vec::new(), |held| held.through.keys().copied().take(MANY).collect())
     }
 
-    /// What the first lane of limit `at` leaves over at `limit` for `lane`, if it ranks before it.
-    fn spare_beside(
-        &mut self,
-        at: u32,
-        limit: u32,
-        lane: u32,
-        role: Role,
-        now: Nanos,
-    ) -> Option<(u64, Nanos)> {
+    /// What the first lane of limit `at` wants at `limit`, if it ranks before `lane`.
+    fn before(&self, at: u32, limit: u32, lane: u32, role: Role, now: Nanos) -> Option<Before> {
         if self.limits[at as usize].meter.is_in_flight() {
             return None;
         }
@@ -143,8 +174,7 @@ impl Engine {
             return None;
         }
         let withheld = self.withheld(limit, holder, now);
-        let spare = self.limits[limit as usize].meter.spare(now, cost, withheld, booked.max(now));
-        Some((spare.min(lent), booked.max(now)))
+        Some(Before { cost, withheld, lent, until: booked.max(now) })
     }
 
     /// Whether the first lane of limit `at` ranks before `lane`: by the order of that limit if `lane` is
@@ -247,6 +277,7 @@ impl Engine {
     pub(super) fn allowance(&mut self, lane: u32, now: Nanos) -> Option<Units> {
         let route = self.lanes[lane as usize].route.clone();
         let role = Role::Behind;
+        let empties = self.is_first_after_window(&route);
         let mut allowed = [UNBOUNDED; super::MAX_UNIT_KINDS];
         for &(limit, slot) in route.iter() {
             let withheld = self.withheld(limit, lane, now);
@@ -261,6 +292,8 @@ impl Engine {
             if !in_flight && *most > 0 {
                 let wanted = *most;
                 let (spare, _) = self.spare_for(limit, lane, role, wanted, now);
+                let moves = empties && self.emptying_moves(limit, lane, role, now).is_some();
+                let spare = if moves { 0 } else { spare };
                 let most = &mut allowed[slot as usize];
                 *most = (*most).min(spare);
             }

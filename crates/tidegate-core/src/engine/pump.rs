@@ -63,11 +63,31 @@ impl Engine {
         self.candidates = candidates;
     }
 
+    /// The best by standing of those that need not let another go first.
     fn best(&self, candidates: &[(u32, Candidate)], now: Nanos) -> Candidate {
-        let rank = |(at, candidate): &(u32, Candidate)| {
+        let rank = |(at, candidate): &&(u32, Candidate)| {
             (!candidate.in_turn, self.standing(candidate.lane, now), *at)
         };
-        candidates.iter().min_by_key(|candidate| rank(candidate)).expect("there are several").1
+        let yields = |one: &(u32, Candidate)| candidates.iter().any(|other| self.yields(one, other, now));
+        let best = candidates.iter().min_by_key(rank).expect("there are several");
+        if !yields(best) {
+            return best.1;
+        }
+        // Each of them may have to let the next one go first, in a circle.
+        candidates.iter().filter(|one| !yields(one)).min_by_key(rank).unwrap_or(best).1
+    }
+
+    /// Whether one that is first at its limit lets another go first that is so elsewhere: by the order of the limits
+    /// that decide their times, where both pass them. Where these contradict each other, neither yields.
+    fn yields(&self, one: &(u32, Candidate), other: &(u32, Candidate), now: Nanos) -> bool {
+        let ((own, one), (theirs, other)) = (one, other);
+        if !one.in_turn || !other.in_turn || one.lane == other.lane {
+            return false;
+        }
+        let passes = |lane: u32, limit: u32| self.head_cost(lane, limit) > 0;
+        passes(one.lane, *theirs)
+            && self.precedes(*theirs, other.lane, one.lane, now)
+            && !(passes(other.lane, *own) && self.precedes(*own, one.lane, other.lane, now))
     }
 
     /// The first of the limits to look at; each is looked at once, however often it was marked.
@@ -283,8 +303,7 @@ impl Engine {
         now: Nanos,
     ) -> Grant {
         let penalty = self.skeletons[skeleton as usize].penalty;
-        let is_fresh = |(limit, _): &Use| matches!(&self.limits[*limit as usize].meter, Meter::Hold(hold) if hold.is_fresh());
-        let first_after_window = !self.windows.is_empty() && route.iter().any(is_fresh);
+        let first_after_window = self.is_first_after_window(route);
         for &(limit, slot) in route {
             let cost = units[slot as usize];
             let held = &mut self.limits[limit as usize];
@@ -298,10 +317,17 @@ impl Engine {
             }
         }
         if first_after_window {
-            for &(limit, _) in route {
+            // Where it takes nothing it is in nobody's way.
+            for &(limit, _) in route.iter().filter(|(_, slot)| units[*slot as usize] > 0) {
                 self.limits[limit as usize].meter.empty_pacer(now);
             }
         }
         self.grant(skeleton, loop_, class, &units, now)
+    }
+
+    /// Whether nobody went this way since a window on it was shut. Whoever does empties the pacers it takes from.
+    pub(super) fn is_first_after_window(&self, route: &[Use]) -> bool {
+        let is_fresh = |(limit, _): &Use| matches!(&self.limits[*limit as usize].meter, Meter::Hold(hold) if hold.is_fresh());
+        !self.windows.is_empty() && route.iter().any(is_fresh)
     }
 }

@@ -15,6 +15,9 @@ use super::scenario::{CallPlan, Event, HEAVY, LimitPlan, Place, Scenario, with_u
 /// Calls of one route, loop and priority.
 type LaneId = (&'static str, bool, bool, Option<&'static str>, Priority);
 
+/// The limit at which one may go, its lane, its number, and whether it is first there.
+type Candidate = (usize, LaneId, usize, bool);
+
 #[derive(Clone, Copy, PartialEq)]
 enum Role {
     Holder,
@@ -269,12 +272,30 @@ impl Reference {
                     dirty.extend(0..self.limits.len());
                 }
             }
-            let best = candidates
+            // Nobody goes who has to let another go first, unless all have.
+            let all: Vec<Candidate> =
+                candidates.into_iter().map(|(at, (lane, n, first))| (at, lane, n, first)).collect();
+            let yields = |one: &Candidate| all.iter().any(|other| self.yields(one, other));
+            let best = all
                 .iter()
-                .min_by_key(|(limit, (lane, _, in_turn))| (!in_turn, self.standing(*lane), **limit));
-            let Some((_, &(_, number, in_turn))) = best else { return };
+                .min_by_key(|one| (!one.3, yields(one), self.standing(one.1), one.0))
+                .map(|&(_, _, number, in_turn)| (number, in_turn));
+            let Some((number, in_turn)) = best else { return };
             self.let_go(number, in_turn);
         }
+    }
+
+    /// Whether the order of a limit on both ways says that the other one goes first, and none says the opposite.
+    fn yields(&self, one: &Candidate, other: &Candidate) -> bool {
+        let (&(own, lane, _, in_turn), &(theirs, rival, _, also)) = (one, other);
+        let passes = |lane: LaneId, limit: usize| {
+            let plan = self.head(lane).1;
+            plan.passes(self.limits[limit].place) && self.cost(&plan, limit) > 0
+        };
+        let says = |limit: usize, a: LaneId, b: LaneId| {
+            passes(a, limit) && passes(b, limit) && self.precedes(limit, a, b)
+        };
+        in_turn && also && lane != rival && says(theirs, rival, lane) && !says(own, lane, rival)
     }
 
     fn look(&mut self, limit: usize) -> Option<(LaneId, usize, bool)> {
