@@ -118,6 +118,12 @@ impl Kept {
         Some(Kept { counts, promised })
     }
 
+    /// Whether a limit can have been in that state at `now`.
+    #[must_use]
+    pub fn is_possible(&self, now: Nanos) -> bool {
+        self.revive(now, 0).is_ok()
+    }
+
     /// What may have been spent since, at most.
     #[must_use]
     pub fn promised(&self) -> u64 {

@@ -67,7 +67,9 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    pub(crate) fn bare(reason: Reason) -> Refusal {
+    /// One that no limit has to do with.
+    #[must_use]
+    pub fn bare(reason: Reason) -> Refusal {
         Refusal { reason, limit: None, wait: None, reset: None }
     }
 }

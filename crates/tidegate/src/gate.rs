@@ -1,5 +1,7 @@
 //! The gate: who may call, when, and how much.
 
+#[cfg(feature = "sqlite")]
+mod kept;
 mod shared;
 
 use std::borrow::Borrow;
@@ -16,6 +18,8 @@ use crate::permit::Permit;
 use crate::refused::Refused;
 use crate::simple::RateLimitConfig;
 
+#[cfg(feature = "sqlite")]
+pub(crate) use kept::Kept;
 pub(crate) use shared::Shared;
 
 /// Decides which calls may go, and when. Clones are the same gate.
@@ -49,6 +53,8 @@ pub struct GateBuilder {
     simple: bool,
     patient: bool,
     unbounded: bool,
+    #[cfg(feature = "sqlite")]
+    state: Option<crate::state::StateFile>,
 }
 
 impl GateBuilder {
@@ -96,14 +102,29 @@ impl GateBuilder {
         self
     }
 
-    /// The gate.
+    /// Where the gate's state survives. Nothing is spent before it is written down there.
+    #[cfg(feature = "sqlite")]
+    pub fn state(mut self, file: crate::state::StateFile) -> GateBuilder {
+        self.state = Some(file);
+        self
+    }
+
+    /// The gate. One with state has written its first promises when this returns.
     ///
     /// # Errors
     /// If the config holds what cannot be.
     pub fn build(self) -> Result<Gate, ChangeError> {
         let clock = self.clock.unwrap_or_else(ClockSource::cheap);
-        let shared = Shared::new(self.config, clock, self.chance, self.simple, !self.unbounded)?;
+        #[cfg(feature = "sqlite")]
+        let since = self.state.as_ref().and_then(|file| file.time());
+        #[cfg(not(feature = "sqlite"))]
+        let since = None;
+        let shared = Shared::new(self.config, clock, self.chance, self.simple, !self.unbounded, since)?;
         shared.act(|engine, _| engine.wait_for_breakers(self.patient));
+        #[cfg(feature = "sqlite")]
+        if let Some(file) = self.state {
+            return Ok(Gate { shared: shared.keep_in(file) });
+        }
         Ok(Gate { shared: Arc::new(shared) })
     }
 }

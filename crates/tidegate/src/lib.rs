@@ -41,6 +41,8 @@ mod retry_after;
 mod rules;
 mod seats;
 pub mod simple;
+#[cfg(feature = "sqlite")]
+pub mod state;
 mod timer;
 #[cfg(feature = "tower")]
 pub mod tower;
@@ -65,6 +67,8 @@ pub use permit::Permit;
 pub use refused::Refused;
 pub use retry_after::retry_after;
 pub use simple::RateLimitConfig;
+#[cfg(feature = "sqlite")]
+pub use state::{OnFailure, StateError, StateFile};
 pub use tidegate_core::engine::{
     BackoffStatus, BreakerState, BreakerStatus, ChangeError, Explained, LearnedLimit, Lesson, LimitStatus,
     Place, ServiceCounts,

@@ -170,6 +170,13 @@ impl Engine {
         pages
     }
 
+    /// What is on disk is no longer true of any limit.
+    pub fn all_pages_due(&mut self) {
+        if let Some(book) = &mut self.book {
+            book.due.extend(self.lent_limits.iter().copied());
+        }
+    }
+
     /// Every limit as it is, with nothing promised: for a clean stop. Nothing goes from now on.
     pub fn last_pages(&mut self, now: Nanos) -> Vec<Page> {
         let now = self.clock(now);

@@ -20,7 +20,7 @@ pub(crate) mod spread;
 
 use std::time::Duration;
 
-pub use outputs::{Advice, Experience, Outputs};
+pub use outputs::{Advice, Experience, KeptOutputs, Outputs};
 
 /// The most of N that is left alone for others: the guard must not become the limit.
 const MOST_GUARDED: u64 = 50;

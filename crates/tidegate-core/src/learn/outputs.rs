@@ -20,6 +20,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::call::Call;
 
 /// Fewer are no experience.
@@ -40,6 +42,16 @@ pub struct Outputs {
 }
 
 type Kind = (Box<str>, Option<Box<str>>, Option<Box<str>>);
+
+/// Experience with one kind of calls, as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptOutputs {
+    service: Box<str>,
+    model: Option<Box<str>>,
+    endpoint: Option<Box<str>>,
+    latest: Vec<u64>,
+    asked: Option<u64>,
+}
 
 #[derive(Clone, Debug, Default)]
 struct Seen {
@@ -97,6 +109,39 @@ impl Outputs {
     #[must_use]
     pub fn advice(&self, call: &Call) -> Option<Advice> {
         self.kinds.get(&kind(call))?.advice()
+    }
+
+    /// All of it, to be kept for the next start.
+    #[must_use]
+    pub fn kept(&self) -> Vec<KeptOutputs> {
+        let one = |((service, model, endpoint), seen): (&Kind, &Seen)| KeptOutputs {
+            service: service.clone(),
+            model: model.clone(),
+            endpoint: endpoint.clone(),
+            latest: seen.latest.clone(),
+            asked: seen.asked,
+        };
+        self.kinds.iter().map(one).collect()
+    }
+
+    /// The other way round.
+    #[must_use]
+    pub fn from_kept(kept: Vec<KeptOutputs>) -> Outputs {
+        let mut outputs = Outputs::default();
+        for KeptOutputs { service, model, endpoint, mut latest, asked } in kept.into_iter().take(KINDS) {
+            latest.truncate(LATEST);
+            outputs.heard += latest.len() as u64;
+            let sum = latest.iter().fold(0_u64, |sum, output| sum.saturating_add(*output));
+            let seen = Seen { next: latest.len() % LATEST, latest, sum, asked, heard: outputs.heard };
+            outputs.kinds.insert((service, model, endpoint), seen);
+        }
+        outputs
+    }
+
+    /// How many calls it is from.
+    #[must_use]
+    pub fn heard(&self) -> u64 {
+        self.heard
     }
 
     /// Everything that there is experience with.
@@ -165,6 +210,18 @@ mod tests {
         assert_eq!(with(&[100; ENOUGH - 1], None).expected(&to("m")), None);
         assert_eq!(with(&[100; ENOUGH], None).expected(&to("m")), Some(100));
         assert_eq!(with(&[100; ENOUGH], None).expected(&to("other")), None);
+    }
+
+    #[test]
+    fn what_is_kept_is_known_again() {
+        let mut known = with(&[1_000; LATEST], Some(4_096));
+        known.hear(&to("m"), 10, None);
+        let again = Outputs::from_kept(known.kept());
+        assert_eq!(
+            (again.expected(&to("m")), again.advice(&to("m"))),
+            (known.expected(&to("m")), known.advice(&to("m")))
+        );
+        assert_eq!(Outputs::from_kept(again.kept()).kept(), known.kept());
     }
 
     #[test]

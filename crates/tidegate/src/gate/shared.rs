@@ -15,7 +15,7 @@ use tidegate_core::engine::{Arrived, ChangeError, Ended, LimitStatus, Place, Ser
 use tidegate_core::learn::Outputs;
 use tidegate_core::reply::UnixMillis;
 use tidegate_core::retry::Failure;
-use tidegate_core::{Admission, Call, Engine, Grant, Nanos, Refusal, Ticket, Verdict};
+use tidegate_core::{Admission, Call, Engine, Grant, Nanos, Reason, Refusal, Ticket, Verdict};
 
 use crate::acquire::{Entered, Turn, Waiting};
 use crate::chance::Chance;
@@ -47,15 +47,18 @@ pub(crate) struct Shared {
     pub timer: Arc<Timer>,
     /// How much output calls have had. Held for moments, and with no other lock.
     pub outputs: Mutex<Outputs>,
+    #[cfg(feature = "sqlite")]
+    pub state: Option<super::Kept>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    engine: Engine,
+pub(super) struct Inner {
+    pub(super) engine: Engine,
     seats: Seats,
     /// What the timer was last told.
     armed: Option<Nanos>,
-    /// What the clock lost when it was reset, in nanoseconds.
+    /// What the engine's time is ahead of the clock, in nanoseconds (or behind it, as two's complement): what the clock
+    /// lost when it was reset, and what passed before it was made.
     lost: u64,
 }
 
@@ -66,13 +69,26 @@ impl Shared {
         chance: Chance,
         simple: bool,
         refusals_count: bool,
+        since: Option<Nanos>,
     ) -> Result<Shared, ChangeError> {
         let wall = clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let engine = Engine::new(&config, clock.now(), wall)?;
-        let inner = Mutex::new(Inner { engine, seats: Seats::default(), armed: None, lost: 0 });
+        let now = clock.now();
+        let lost = since.map_or(0, |since| since.0.wrapping_sub(now.0));
+        let engine = Engine::new(&config, Nanos(now.0.wrapping_add(lost)), wall)?;
+        let inner = Mutex::new(Inner { engine, seats: Seats::default(), armed: None, lost });
         let rules = RwLock::new(Arc::new(Rules::new(config, refusals_count, &Rules::default())));
         let outputs = Mutex::default();
-        Ok(Shared { inner, rules, clock, chance, simple, timer: Arc::default(), outputs })
+        Ok(Shared {
+            inner,
+            rules,
+            clock,
+            chance,
+            simple,
+            timer: Arc::default(),
+            outputs,
+            #[cfg(feature = "sqlite")]
+            state: None,
+        })
     }
 
     pub fn reconfigure(&self, config: &Config) -> Result<(), ChangeError> {
@@ -102,7 +118,7 @@ impl Shared {
             }
             Err(refusal) => {
                 self.hand_out(inner);
-                Err(self.refused(refusal))
+                Err(self.refused(self.unless_unavailable(refusal)))
             }
         }
     }
@@ -133,6 +149,14 @@ impl Shared {
         };
         // Before the call gets its seat: those who went meanwhile may have had its place in the queue.
         let wakers = self.deliver(&mut inner);
+        let admission = match admission {
+            Ok(Admission::Waiting(ticket))
+                if self.refuses_to_wait() && inner.engine.withdraw(ticket, now) =>
+            {
+                Err(Refusal::bare(Reason::Unavailable))
+            }
+            admission => admission,
+        };
         let entered = admission.map(|admission| match admission {
             Admission::Granted(grant) => Entered::Granted(grant),
             Admission::Waiting(ticket) => {
@@ -178,7 +202,7 @@ impl Shared {
     pub fn release(&self, grant: Grant) {
         let mut inner = self.inner.lock();
         // Where nobody is concerned the time does not matter: the last one will do.
-        if inner.engine.ends_unnoticed(&grant) {
+        if inner.engine.ends_unnoticed(&grant) && !inner.engine.keeps_book() {
             inner.engine.finish(grant, None, Nanos::ZERO);
         } else {
             self.release_and_look(inner, grant);
@@ -292,7 +316,9 @@ impl Shared {
     /// That time as one that tokio's timers take.
     pub fn instant(&self, at: Nanos) -> tokio::time::Instant {
         let lost = self.inner.lock().lost;
-        self.clock.tokio_instant(Nanos(at.0.saturating_sub(lost)))
+        // A time that never comes stays one.
+        let at = if at.is_never() { at } else { Nanos(at.0.wrapping_sub(lost)) };
+        self.clock.tokio_instant(at)
     }
 
     pub fn refused(&self, refusal: Refusal) -> Refused {
@@ -316,10 +342,19 @@ impl Shared {
         result
     }
 
+    /// The same for what lets nobody go.
+    #[cfg(feature = "sqlite")]
+    pub fn act_quietly<T>(&self, what: impl FnOnce(&mut Engine, Nanos) -> T) -> T {
+        let now = self.clock.now();
+        let mut inner = self.inner.lock();
+        let now = inner.time(now);
+        what(&mut inner.engine, now)
+    }
+
     /// Hands out what came of something that was done.
     #[inline]
     fn hand_out(&self, inner: MutexGuard<'_, Inner>) {
-        if inner.engine.waiting() > 0 || inner.engine.has_verdicts() {
+        if inner.engine.waiting() > 0 || inner.engine.has_verdicts() || inner.engine.has_pages() {
             self.hand_out_verdicts(inner);
         }
     }
@@ -334,6 +369,7 @@ impl Shared {
     /// Puts verdicts where their calls find them, and sets the timer. Whom to wake is for the caller, once the
     /// lock is free.
     fn deliver(&self, inner: &mut Inner) -> Vec<Waker> {
+        self.see_to_pages(inner);
         let Inner { engine, seats, armed, .. } = inner;
         let decided = engine.verdicts().filter_map(|(ticket, verdict)| seats.decide(ticket, verdict));
         let wakers = decided.collect();
@@ -346,14 +382,33 @@ impl Shared {
     }
 }
 
+#[cfg(not(feature = "sqlite"))]
+impl Shared {
+    #[inline(always)]
+    #[allow(clippy::unused_self, reason = "there is no state without the feature")]
+    fn see_to_pages(&self, _inner: &mut Inner) {}
+
+    #[inline(always)]
+    #[allow(clippy::unused_self, reason = "there is no state without the feature")]
+    fn refuses_to_wait(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    #[allow(clippy::unused_self, reason = "there is no state without the feature")]
+    fn unless_unavailable(&self, refusal: Refusal) -> Refusal {
+        refusal
+    }
+}
+
 impl Inner {
     /// A clock that was reset (some machines do that when they sleep) goes on from where the engine is.
     #[inline]
     fn time(&mut self, now: Nanos) -> Nanos {
-        let now = Nanos(now.0.saturating_add(self.lost));
+        let now = Nanos(now.0.wrapping_add(self.lost));
         let latest = self.engine.now();
         if now < latest && latest.since(now) > RESET {
-            self.lost += latest.0 - now.0;
+            self.lost = self.lost.wrapping_add(latest.0 - now.0);
             return latest;
         }
         now
@@ -363,6 +418,8 @@ impl Inner {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.timer.close();
+        #[cfg(feature = "sqlite")]
+        self.leave_state();
     }
 }
 
