@@ -141,7 +141,7 @@ fn a_bucket_is_known_by_what_it_says_and_its_burst_may_go() {
     let mut engine = plain("");
     play(&mut engine, 10, |_| told(600, 599, 100));
     let known = learned(&mut engine, 10_000);
-    assert_eq!((known.bucket, known.algorithm), (Some(600), Algorithm::TokenBucket));
+    assert_eq!((known.bucket, known.algorithm), (Some(600), Some(Algorithm::TokenBucket)));
     let went = (0..700).take_while(|_| engine.try_admit(&Call::to("api"), at(10_000)).is_ok()).count();
     assert!((590..=600).contains(&went), "{went} at once");
 }

@@ -56,6 +56,7 @@ impl Engine {
                 self.feel(spec, limit, now);
             }
         }
+        self.review_paces(now);
         self.see_what_is_due();
         self.plan_what_was_learned(now);
     }
@@ -68,6 +69,11 @@ impl Engine {
         let due = |(limit, mirror): (&u32, &Mirror)| mirror.due(window(limit)).min(mirror.next_unheard());
         let mirrors = self.school.mirrors.iter().map(due);
         let ceilings = self.school.ceilings.values().map(|felt| felt.ceiling.due());
-        self.school.due = mirrors.chain(ceilings).min().unwrap_or(Nanos::NEVER);
+        let overloads = self.school.overloads.values().map(|overload| overload.due());
+        let ramp = self.school.ramps.values().map(|ramp| ramp.due()).min().unwrap_or(Nanos::NEVER);
+        self.school.due = mirrors.chain(ceilings).chain(overloads).min().unwrap_or(Nanos::NEVER).min(ramp);
+        // Before the first call after a rest goes, it is to be known that there was one.
+        self.school.ramp_due = ramp;
+        self.windows_due = self.windows_due.min(ramp);
     }
 }

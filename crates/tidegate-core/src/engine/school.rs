@@ -8,10 +8,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use super::ease::Paced;
 use super::lesson::Lesson;
 use super::{Engine, InFlightCall};
+use crate::learn::adaptive::Adaptive;
 use crate::learn::ceiling::{Ceiling, Tally};
 use crate::learn::mirror::{Mark, Mirror};
+use crate::learn::overload::Overload;
+use crate::learn::ramp::Ramp;
 use crate::learn::spread::Spread;
 use crate::time::Nanos;
 use crate::tree::NIL;
@@ -30,6 +34,13 @@ pub(crate) struct School {
     pub(super) ceilings: BTreeMap<u32, Felt>,
     /// By service.
     pub(super) spreads: BTreeMap<u32, Spread>,
+    /// How calls to services and models end.
+    pub(super) overloads: BTreeMap<Paced, Overload>,
+    /// By service that starts slowly, and when the first of them is to be looked at.
+    pub(super) ramps: BTreeMap<u32, Ramp>,
+    pub(super) ramp_due: Nanos,
+    /// By definition.
+    pub(super) adaptive: BTreeMap<u32, Adaptive>,
     /// Definitions that are to be brought to what was learned.
     pub(super) unplanned: BTreeSet<u32>,
     /// Whether definitions have changed since all was planned.
@@ -61,6 +72,10 @@ impl Default for School {
             marks: Vec::new(),
             ceilings: BTreeMap::new(),
             spreads: BTreeMap::new(),
+            overloads: BTreeMap::new(),
+            ramps: BTreeMap::new(),
+            ramp_due: Nanos::NEVER,
+            adaptive: BTreeMap::new(),
             unplanned: BTreeSet::new(),
             replan: false,
             due: Nanos::NEVER,
@@ -84,10 +99,11 @@ impl School {
 impl Engine {
     /// Which limits of a route replies have told of.
     pub(super) fn see_what_is_mirrored(&mut self, skeleton: u32) {
+        let ramps = self.has_ramp(self.skeletons[skeleton as usize].service);
         let mirrors = &self.school.mirrors;
         let held = &mut self.skeletons[skeleton as usize];
         held.mirrored = held.uses.iter().copied().filter(|(limit, _)| mirrors.contains_key(limit)).collect();
-        held.noted = held.breaker != NIL || !held.mirrored.is_empty();
+        held.noted = ramps || held.breaker != NIL || !held.mirrored.is_empty();
     }
 
     /// A call goes, of which something is to be remembered.
@@ -110,6 +126,9 @@ impl Engine {
         }
         if breaker != NIL {
             self.note_pass(index, breaker);
+        }
+        if !self.school.ramps.is_empty() {
+            self.sets_out(self.skeletons[skeleton as usize].service, now);
         }
     }
 

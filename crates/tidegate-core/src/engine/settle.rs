@@ -36,15 +36,26 @@ impl Engine {
                 if !explained && by.is_empty() && !in_flight {
                     self.turned_away_unexplained(&call, now);
                 }
+                if *in_flight {
+                    self.coped(&call, true, now);
+                }
                 let wait = if *in_flight { wait.or(Some(Duration::ZERO)) } else { *wait };
                 self.turned_away(&call, by, ended.model.as_deref(), wait, now);
             }
-            Fate::Failed { wait: Some(wait) } => self.leave_alone(&call, *wait, now),
+            Fate::Failed { wait } => {
+                self.ended_well(&call, false, now);
+                self.coped(&call, true, now);
+                if let Some(wait) = wait {
+                    self.leave_alone(&call, *wait, now);
+                }
+            }
             Fate::Answered => {
                 self.went_through(&call, now);
                 self.took(&call, now);
+                self.ended_well(&call, true, now);
+                self.coped(&call, false, now);
             }
-            Fate::Failed { wait: None } | Fate::Unknown | Fate::Unreached | Fate::OutOfQuota => {}
+            Fate::Unknown | Fate::Unreached | Fate::OutOfQuota => {}
         }
         self.plan_what_was_learned(now);
         self.report(&grant, &call, &ended.fate, now);

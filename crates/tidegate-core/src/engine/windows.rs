@@ -262,7 +262,8 @@ impl Engine {
             .windows
             .iter()
             .flat_map(|window| [window.tail, self.limits[window.limit as usize].meter.full_at()]);
-        self.windows_due = ends.filter(|end| *end > now).min().unwrap_or(Nanos::NEVER);
+        let ends = ends.filter(|end| *end > now).min().unwrap_or(Nanos::NEVER);
+        self.windows_due = ends.min(self.school.ramp_due);
     }
 
     /// After another config came into force: windows of what is gone go too.
