@@ -73,7 +73,7 @@ fn what_cannot_adapt_is_told_with_a_hint() {
     assert_errors(
         "",
         &[(
-            "[global]\nconcurrency = ▲{ adaptive = \"gradient\", max = 5 }",
+            "[global]\n▲concurrency = { adaptive = \"gradient\", max = 5 }",
             "what adapts follows one upstream",
             "write a number here, and let the concurrency of services, endpoints or models adapt",
         )],

@@ -262,8 +262,8 @@ impl Engine {
             .windows
             .iter()
             .flat_map(|window| [window.tail, self.limits[window.limit as usize].meter.full_at()]);
-        let ends = ends.filter(|end| *end > now).min().unwrap_or(Nanos::NEVER);
-        self.windows_due = ends.min(self.school.ramp_due);
+        let ends = ends.chain([self.school.ramp_due]).filter(|end| *end > now);
+        self.windows_due = ends.min().unwrap_or(Nanos::NEVER);
     }
 
     /// After another config came into force: windows of what is gone go too.

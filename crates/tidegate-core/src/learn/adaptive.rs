@@ -29,7 +29,8 @@ const CUT: f64 = 0.7;
 const DEEPEST: f64 = 0.5;
 /// The share of failures that makes a round a bad one.
 const BAD: f64 = 0.1;
-/// How often the shortest median is measured anew.
+/// How often the shortest median is measured anew, and after how many cuts that did not help.
+const CUTS: u32 = 3;
 const ANEW: Duration = Duration::from_secs(30);
 
 /// What may be in flight.
@@ -49,6 +50,8 @@ pub(crate) struct Adaptive {
     measured: Nanos,
     /// This round measures it.
     measures: bool,
+    /// Rounds in a row that were cut for being slow.
+    cuts: u32,
 }
 
 impl Adaptive {
@@ -66,6 +69,7 @@ impl Adaptive {
             best: None,
             measured: Nanos::ZERO,
             measures: false,
+            cuts: 0,
         }
     }
 
@@ -151,10 +155,14 @@ impl Adaptive {
         let gradient = best * TOLERANCE / median;
         if gradient < 1.0 {
             self.bound *= gradient.max(DEEPEST);
-        } else if self.full {
-            self.bound += (self.bound.sqrt() / 2.0).max(1.0);
+            self.cuts += 1;
+        } else {
+            self.bound += if self.full { (self.bound.sqrt() / 2.0).max(1.0) } else { 0.0 };
+            self.cuts = 0;
         }
-        self.measures = self.full && now >= self.measured.after(ANEW);
+        // Half of a bound that is many times too high tells nothing: first it is cut, and measured if that does not help.
+        let cut_enough = self.cuts == 0 || self.cuts >= CUTS;
+        self.measures = self.full && cut_enough && now >= self.measured.after(ANEW);
     }
 }
 
