@@ -41,10 +41,22 @@ impl World {
         world
     }
 
-    /// The upstream works on so many at once from now on, and has nothing to do yet.
+    /// The upstream works on so many at once from now on; it ends what it has to do before that.
     fn becomes(&mut self, knee: u64, seed: u64) {
+        while self.end_one() {}
         let spec = UpstreamSpec { knee: Some(knee), ..UpstreamSpec::default() };
         self.upstream = Upstream::new(&spec, seed, self.now);
+    }
+
+    /// The next call ends, if one runs.
+    fn end_one(&mut self) -> bool {
+        let Some(Reverse((now, call))) = self.running.pop() else { return false };
+        self.now = now;
+        let (grant, held) = self.calls[call].take().expect("it ends once");
+        self.upstream.end(held, &Cost::new(), now);
+        self.engine.end_call(grant, &Fate::Answered.into(), now);
+        self.done += 1;
+        true
     }
 
     fn bound(&mut self) -> u64 {
@@ -66,12 +78,7 @@ impl World {
                 self.running.push(Reverse((self.now.after(takes), self.calls.len())));
                 self.calls.push(Some((grant, held)));
             }
-            let Some(Reverse((now, call))) = self.running.pop() else { panic!("somebody always goes") };
-            self.now = now;
-            let (grant, held) = self.calls[call].take().expect("it ends once");
-            self.upstream.end(held, &Cost::new(), now);
-            self.engine.end_call(grant, &Fate::Answered.into(), now);
-            self.done += 1;
+            assert!(self.end_one(), "somebody always goes");
             (sum, looks) = (sum + self.bound(), looks + 1);
         }
         (sum as f64 / f64::from(looks), (self.done - before) as f64 / seconds as f64)
