@@ -104,7 +104,7 @@ impl Definition {
     /// What is in force of this, by what was learned.
     pub fn with(&self, learned: &Learned) -> Definition {
         let Counts::Rate { dimension, rate, algorithm, burst, calendar, .. } = &self.counts else {
-            return self.clone();
+            return self.with_slots(learned);
         };
         let (written, window) = (rate.units(), rate.window());
         let told = learned.told(written);
@@ -125,11 +125,27 @@ impl Definition {
             (other, _) => (*other, burst.map(|burst| scaled(burst).max(learned.burst).min(units))),
         };
         let units = if algorithm == Algorithm::TokenBucket { learned.paced(told) } else { units };
+        // Long windows only count. Short ones keep their N and flow more slowly, if they flow.
+        let eased = learned.pace < 1.0 && window <= PACED;
+        let flows = algorithm == Algorithm::SlidingWindow && burst.is_some();
+        let slack = match eased && flows {
+            true => (window + learned.jitter).div_f64(learned.pace) - window,
+            false => learned.jitter,
+        };
+        let units = if eased && !flows { learned.slowed(units) } else { units };
+        let burst = if eased { burst.map(|burst| learned.slowed(burst)) } else { burst };
         // In range: not above what was in range, or what a reply said and was checked when it was heard.
         let rate = Rate::new(units.max(1), window).unwrap_or(*rate);
-        let (dimension, calendar, slack) = (dimension.clone(), calendar.clone(), learned.jitter);
+        let (dimension, calendar) = (dimension.clone(), calendar.clone());
         let counts = Counts::Rate { dimension, rate, algorithm, burst, calendar, slack };
         Definition { counts, ..self.clone() }
+    }
+
+    /// The same of a bound on what is in flight: only a concurrency follows how the upstream does.
+    fn with_slots(&self, learned: &Learned) -> Definition {
+        let Counts::Concurrency(most) = self.counts else { return self.clone() };
+        let bound = learned.slowed(learned.slots.unwrap_or(most).min(most));
+        Definition { counts: Counts::Concurrency(bound), ..self.clone() }
     }
 
     pub fn reserve(&self) -> Reserve {

@@ -161,6 +161,7 @@ fn the_example_gives_exactly_this_model() {
         rates: vec![requests(500, MINUTE), requests(10_000, DAY), bucket],
         concurrency: Some(100),
         concurrency_origin: Origin::Written,
+        adaptive: None,
         throttled_concurrency: Some(5),
         byte_budget: Some(5_000_000),
         reserve: Reserve { share: [0.0, 0.0, 0.1, 0.0] },

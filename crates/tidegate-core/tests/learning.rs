@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_core::engine::{Ended, Engine, Fate, LearnedLimit, Lesson, Told};
 use tidegate_core::rate::Algorithm;
-use tidegate_core::{Call, Dimension, Grant, Nanos};
+use tidegate_core::{Call, Cost, Dimension, Grant, Nanos};
 
 use common::plain::{at, engine};
 
@@ -141,7 +141,7 @@ fn a_bucket_is_known_by_what_it_says_and_its_burst_may_go() {
     let mut engine = plain("");
     play(&mut engine, 10, |_| told(600, 599, 100));
     let known = learned(&mut engine, 10_000);
-    assert_eq!((known.bucket, known.algorithm), (Some(600), Algorithm::TokenBucket));
+    assert_eq!((known.bucket, known.algorithm), (Some(600), Some(Algorithm::TokenBucket)));
     let went = (0..700).take_while(|_| engine.try_admit(&Call::to("api"), at(10_000)).is_ok()).count();
     assert!((590..=600).contains(&went), "{went} at once");
 }
@@ -225,4 +225,52 @@ fn what_was_learned_can_be_kept_for_the_next_start() {
         after.limit(LIMIT, at(0)).map(|limit| limit.capacity),
         before.limit(LIMIT, at(10_000)).map(|l| l.capacity)
     );
+}
+
+/// A bucket of a thousand tokens, nearly all of which is there again only after a long time.
+fn tokens() -> Engine {
+    engine("[services.api]\ntokens = { limit = \"1000/h\", algorithm = \"token-bucket\" }")
+}
+
+fn costing(tokens: u64) -> Cost {
+    Cost::nothing().with(Dimension::Tokens, tokens)
+}
+
+fn tokens_used(engine: &mut Engine, ms: u64) -> u64 {
+    engine.limit("api/tokens/1h", at(ms)).expect("it is there").used
+}
+
+#[test]
+fn what_a_stream_has_cost_above_its_reservation_is_owed_at_once_and_settled_once() {
+    let mut engine = tokens();
+    let stream = engine.try_admit(&Call::to("api").tokens(100), at(0)).expect("it may go");
+    engine.spent(&stream, &costing(60), at(10));
+    assert_eq!(tokens_used(&mut engine, 10), 100, "more may come: nothing is given back yet");
+    for so_far in [300, 300, 700] {
+        engine.spent(&stream, &costing(so_far), at(20));
+        assert_eq!(tokens_used(&mut engine, 20), so_far);
+    }
+    assert!(engine.try_admit(&Call::to("api").tokens(400), at(20)).is_err(), "they are gone already");
+    let ended = Ended { cost: Some(costing(800)), ..Fate::Answered.into() };
+    engine.end_call(stream, &ended, at(30));
+    assert_eq!(tokens_used(&mut engine, 30), 800, "what it cost in all, and no more");
+}
+
+#[test]
+fn a_stream_that_cost_less_than_was_counted_gives_the_rest_back() {
+    let mut engine = tokens();
+    let stream = engine.try_admit(&Call::to("api").tokens(100), at(0)).expect("it may go");
+    engine.spent(&stream, &costing(500), at(10));
+    let ended = Ended { cost: Some(costing(450)), ..Fate::Answered.into() };
+    engine.end_call(stream, &ended, at(20));
+    assert_eq!(tokens_used(&mut engine, 20), 450);
+}
+
+#[test]
+fn a_stream_that_was_cut_keeps_what_it_had_cost_by_then() {
+    let mut engine = tokens();
+    let stream = engine.try_admit(&Call::to("api").tokens(100), at(0)).expect("it may go");
+    engine.spent(&stream, &costing(500), at(10));
+    engine.finish(stream, None, at(20));
+    assert_eq!(tokens_used(&mut engine, 20), 500);
 }

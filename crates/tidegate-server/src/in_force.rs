@@ -108,7 +108,10 @@ fn level<'c>(found: &mut Vec<InForce<'c>>, name: &str, limits: &Limits, service:
     for (kind, limit, origin) in in_flight {
         found.extend(limit.map(|units| InForce {
             name: format!("{name}/{kind}"),
-            amount: units.to_string(),
+            amount: match limits.adaptive.as_ref().filter(|_| kind == "concurrency") {
+                Some(adaptive) => format!("{} to {units}, {}", adaptive.min, adaptive.by.name()),
+                None => units.to_string(),
+            },
             parts: json!({ "units": units }),
             preset: preset(origin),
         }));

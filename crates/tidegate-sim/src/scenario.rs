@@ -46,6 +46,9 @@ pub struct UpstreamSpec {
     pub jitter: Spread,
     /// From then until the reply is back.
     pub latency: Spread,
+    /// How many requests it works on at the same time. With more of them replies take longer in proportion; if it
+    /// says nothing, never.
+    pub knee: Option<u64>,
     /// The share of accepted requests that fail with a 5xx, and count.
     pub errors: f64,
     /// The share of accepted requests whose connection breaks before the reply.
@@ -69,6 +72,7 @@ impl Default for UpstreamSpec {
             reserves: Reserves::Nothing,
             jitter: Spread::ZERO,
             latency: Spread::ZERO,
+            knee: None,
             errors: 0.0,
             resets: 0.0,
             lost: 0.0,

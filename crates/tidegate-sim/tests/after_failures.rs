@@ -158,10 +158,10 @@ fn a_timeout_bounds_the_time_between_attempts_as_well() {
 
 #[test]
 fn when_everything_fails_retries_stay_within_their_budget() {
+    // Without a limit, whose pace would be cut, and bound retries before their budget does.
     let report = play(
         r#"
         [services.api]
-        requests = "100/s"
         retry = { max_retries = 5, initial = "100ms", max = "100ms", budget = 0.2 }
         [simulation]
         duration = "100s"

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::Grant;
 use tidegate_core::engine::Ended;
 use tidegate_core::retry::Failure;
+use tidegate_core::{Cost, Grant};
 
 use crate::gate::Shared;
 use crate::outcome::Outcome;
@@ -67,6 +67,27 @@ impl Permit {
     pub fn hear(&self, outcome: Outcome) {
         if let Some(grant) = &self.grant {
             self.gate.hear(grant, outcome);
+        }
+    }
+
+    /// The call goes on and has cost this much so far, as a stream that counts along says. What is above the reservation
+    /// is owed from now on, and not only when the call ends, so that nobody goes meanwhile on units that are gone. The
+    /// permit is still to be finished, with what the call cost in all.
+    ///
+    /// ```
+    /// use tidegate::{Call, Config, Cost, Dimension, Gate, Outcome};
+    ///
+    /// let config = Config::parse("[services.api]\ntokens = { limit = \"1000/min\", algorithm = \"token-bucket\" }")?;
+    /// let gate = Gate::builder().config(config).build()?;
+    /// let permit = gate.try_acquire(&Call::to("api").tokens(100))?;
+    /// permit.spent(&Cost::nothing().with(Dimension::Tokens, 700));
+    /// assert!(gate.try_acquire(&Call::to("api").tokens(400)).is_err(), "700 are gone");
+    /// permit.finish(Outcome::done().tokens(800));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn spent(&self, so_far: &Cost) {
+        if let Some(grant) = &self.grant {
+            self.gate.act(|engine, now| engine.spent(grant, so_far, now));
         }
     }
 

@@ -80,7 +80,8 @@ impl Home {
         let mut config = format!("listen = \"{listen}\"\n");
         for service in ["openai", "anthropic"] {
             config += &format!(
-                "[services.{service}]\npreset = \"{service}\"\nupstream = \"http://{}\"\nrequests = \"{RATE}/s\"\n",
+                "[services.{service}]\npreset = \"{service}\"\nupstream = \"http://{}\"\nrequests = \"{RATE}/s\"\n\
+                 ramp = {{ from = 1 }}\n",
                 api.address
             );
         }

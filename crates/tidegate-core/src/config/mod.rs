@@ -3,6 +3,7 @@
 //! Everything here is plain data with its defaults filled in. A value of these types has passed every check
 //! that can be made without knowing the call: the engine takes it as it is.
 
+mod adapting;
 mod auth;
 mod check;
 mod error;
@@ -24,6 +25,7 @@ use crate::rate::{Algorithm, Rate};
 use crate::retry::Growth;
 use crate::vendor::Profiles;
 
+pub use adapting::{Adaptation, AdaptiveConfig, RampConfig};
 pub use auth::{AuthConfig, TokenConfig, TokenHash};
 pub use check::Problem;
 pub use error::{ConfigError, ConfigErrors};
@@ -78,6 +80,8 @@ pub struct Limits {
     pub concurrency: Option<u64>,
     /// Who says so of `concurrency`.
     pub concurrency_origin: Origin,
+    /// How `concurrency`, which is the most then, follows what the upstream copes with; absent means that it is fixed.
+    pub adaptive: Option<AdaptiveConfig>,
     /// Calls in flight while backing off.
     pub throttled_concurrency: Option<u64>,
     /// Bytes in flight.
@@ -226,6 +230,8 @@ pub struct ServiceConfig {
     pub failures_count: bool,
     /// Queueing rules.
     pub queue: QueueConfig,
+    /// How calls begin again after a time without any; absent means at once.
+    pub ramp: Option<RampConfig>,
 }
 
 /// Retry rules as written.

@@ -17,6 +17,7 @@ impl Limits {
         self.rates.extend(kept);
         if self.concurrency.is_none() {
             (self.concurrency, self.concurrency_origin) = (preset.concurrency, preset.concurrency_origin);
+            self.adaptive = preset.adaptive;
         }
         self.throttled_concurrency = self.throttled_concurrency.or(preset.throttled_concurrency);
         self.byte_budget = self.byte_budget.or(preset.byte_budget);

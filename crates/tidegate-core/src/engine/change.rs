@@ -166,6 +166,7 @@ impl Engine {
             (held.specs, held.endpoints, held.models) = (specs, endpoints, models);
             held.breakers = breakers;
             held.set_rules(service);
+            self.set_ramp(index, service.ramp.as_ref(), now);
         }
         self.loop_types.clear();
         for (name, loop_type) in &config.loop_types {
@@ -192,11 +193,24 @@ impl Engine {
 
     /// The definitions of one level, each either the one that had its name or a new one.
     fn define(&mut self, level: &str, limits: &Limits, per_key: bool, now: Nanos) -> Vec<u32> {
-        let definitions = definitions(limits, mirrors(level));
-        definitions.into_iter().map(|definition| self.define_one(level, definition, per_key, now)).collect()
+        let definitions = definitions(limits, mirrors(level)).into_iter();
+        let specs: Vec<u32> =
+            definitions.map(|definition| self.define_one(level, definition, per_key, now)).collect();
+        let slots =
+            |spec: &&u32| matches!(self.specs[**spec as usize].written.counts, Counts::Concurrency(_));
+        if let Some(&spec) = specs.iter().find(slots) {
+            self.set_adaptive(spec, limits.adaptive.as_ref(), now);
+        }
+        specs
     }
 
-    fn define_one(&mut self, level: &str, definition: Definition, per_key: bool, now: Nanos) -> u32 {
+    pub(super) fn define_one(
+        &mut self,
+        level: &str,
+        definition: Definition,
+        per_key: bool,
+        now: Nanos,
+    ) -> u32 {
         let suffix = definition.suffix();
         let known = self.specs.iter().position(|spec| *spec.level == *level && *spec.suffix == *suffix);
         let index = match known {

@@ -25,8 +25,8 @@ pub struct LearnedLimit {
     pub told: Option<u64>,
     /// What is in force: what may go in a window, or flows into a bucket in that time.
     pub in_force: u64,
-    /// How it counts now.
-    pub algorithm: Algorithm,
+    /// How it counts now; a bound on what is in flight does not count in any of these ways.
+    pub algorithm: Option<Algorithm>,
     /// The upstream was seen to count as a bucket of this size does.
     pub bucket: Option<u64>,
     /// The share of N that goes through, by having been turned away without a reason; 1 if that did not happen.
@@ -37,6 +37,10 @@ pub struct LearnedLimit {
     pub jitter: Duration,
     /// What goes at once so that nothing is lost of what calls reserve and do not use; 0 if that is nothing special.
     pub burst: u64,
+    /// The share of the usual pace at which calls go for a time: the upstream is overloaded, or was not called for long.
+    pub pace: f64,
+    /// The time that nine of ten replies of the service keep to, if that is known.
+    pub latency: Option<Duration>,
 }
 
 /// A limit on the way of a call, as it stands.
@@ -77,7 +81,10 @@ impl Engine {
         let Some(limit) = self.limit_named(&learned.limit) else { return false };
         let index = self.limits[limit as usize].spec;
         let spec = &mut self.specs[index as usize];
-        if spec.per_key || spec.written.rate_of().is_none() {
+        if spec.written.rate_of().is_none() {
+            return self.resume_adaptive(index, learned.in_force, now);
+        }
+        if spec.per_key {
             return false;
         }
         let held = &mut spec.learned;
@@ -85,6 +92,10 @@ impl Engine {
         (held.bucket, held.jitter, held.burst) = (learned.bucket, learned.jitter, learned.burst);
         if self.put_in_force(index, now) {
             self.replan_all(now);
+        }
+        let service = self.service_at(index);
+        if let (Some(took), Some(service)) = (learned.latency, service) {
+            self.school.spreads.entry(service).or_default().remember(took);
         }
         true
     }
@@ -133,24 +144,40 @@ impl Engine {
     }
 
     fn learned_of(&self, limit: u32) -> Option<LearnedLimit> {
-        let spec = &self.specs[self.limits[limit as usize].spec as usize];
-        let written = spec.written.rate_of()?;
-        let Counts::Rate { rate, algorithm, .. } = spec.definition.counts else { return None };
+        let index = self.limits[limit as usize].spec;
+        let spec = &self.specs[index as usize];
+        let (written, in_force, algorithm) = match (spec.written.rate_of(), &spec.definition.counts) {
+            (Some(written), Counts::Rate { rate, algorithm, .. }) => {
+                (written.units(), rate.units(), Some(*algorithm))
+            }
+            (None, Counts::Concurrency(bound)) => (spec.written.whole(), *bound, None),
+            _ => return None,
+        };
         let others = self.school.others_at(limit);
         if spec.learned == Default::default() && others == 0.0 {
             return None;
         }
         Some(LearnedLimit {
             limit: self.limit_name(limit),
-            written: written.units(),
+            written,
             told: spec.learned.units,
-            in_force: rate.units(),
+            in_force,
             algorithm,
             bucket: spec.learned.bucket,
             share: spec.learned.share,
             others,
             jitter: spec.learned.jitter,
             burst: spec.learned.burst,
+            pace: spec.learned.pace,
+            latency: self.service_at(index).and_then(|service| {
+                self.school.spreads.get(&service).and_then(|spread| spread.most_keep_to())
+            }),
         })
+    }
+
+    /// The service whose limits a definition is one of.
+    fn service_at(&self, spec: u32) -> Option<u32> {
+        let level = &self.specs[spec as usize].level;
+        self.service_index.get(level.split('/').next().unwrap_or_default()).copied()
     }
 }

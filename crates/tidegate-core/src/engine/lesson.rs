@@ -57,6 +57,22 @@ pub enum Lesson {
         /// How much.
         apart: Duration,
     },
+    /// Calls go at another pace for a time, whatever their limits are.
+    Pace {
+        /// Which service or model.
+        scope: Arc<str>,
+        /// The share of the usual pace.
+        pace: f64,
+        /// Why.
+        by: Slowed,
+    },
+    /// So many calls in flight the upstream copes with.
+    InFlight {
+        /// Which limit.
+        limit: Arc<str>,
+        /// How many.
+        bound: u64,
+    },
     /// Others took units of a limit. Only for those who [keep books](Engine::keep_books).
     Charged {
         /// Which limit.
@@ -73,6 +89,16 @@ pub enum Lesson {
         /// When these were charged.
         charged: Nanos,
     },
+}
+
+/// Why calls go at another pace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Slowed {
+    /// Too many of them failed.
+    Overload,
+    /// There were none for a time.
+    Idle,
 }
 
 impl Engine {

@@ -335,6 +335,9 @@ impl Engine {
         // Windows on a limit look for it among these.
         self.skeletons[index as usize].uses = uses;
         let (windows, throttled) = self.windows_on(index, now);
+        if throttles.is_empty() {
+            throttles.extend(self.throttle_by_rate(index, throttled, now));
+        }
         let budget = |spec: u32| matches!(self.specs[spec as usize].definition.counts, Counts::ByteBudget(_));
         let uses = &self.skeletons[index as usize].uses;
         let dearer = !throttles.is_empty()

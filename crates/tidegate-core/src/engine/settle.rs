@@ -6,6 +6,7 @@ use super::ended::{Ended, Fate};
 use super::route::Skeleton;
 use super::{Engine, Grant, InFlightCall, SLOT};
 use crate::call::Cost;
+use crate::dimension::Dimension;
 use crate::time::Nanos;
 use crate::tree::NIL;
 
@@ -38,15 +39,26 @@ impl Engine {
                 if !explained && by.is_empty() && !in_flight {
                     self.turned_away_unexplained(&call, now);
                 }
+                if *in_flight {
+                    self.coped(&call, true, now);
+                }
                 let wait = if *in_flight { wait.or(Some(Duration::ZERO)) } else { *wait };
                 self.turned_away(&call, by, ended.model.as_deref(), wait, now);
             }
-            Fate::Failed { wait: Some(wait) } => self.leave_alone(&call, *wait, now),
+            Fate::Failed { wait } => {
+                self.ended_well(&call, false, now);
+                self.coped(&call, true, now);
+                if let Some(wait) = wait {
+                    self.leave_alone(&call, *wait, now);
+                }
+            }
             Fate::Answered => {
                 self.went_through(&call, now);
                 self.took(&call, now);
+                self.ended_well(&call, true, now);
+                self.coped(&call, false, now);
             }
-            Fate::Failed { wait: None } | Fate::Unknown | Fate::Unreached | Fate::OutOfQuota => {}
+            Fate::Unknown | Fate::Unreached | Fate::OutOfQuota => {}
         }
         self.plan_what_was_learned(now);
         self.report(&grant, &call, &ended.fate, now);
@@ -69,6 +81,39 @@ impl Engine {
         let counted = self.is_counted(&call, &ended.fate);
         self.hear_told(grant.index, &call, &ended.told, counted, now);
         self.plan_what_was_learned(now);
+        if self.waiting > 0 {
+            self.advance(now);
+            self.pump(now);
+        }
+    }
+
+    /// A call that goes on has cost this much so far, in the dimensions that it states. What is above the reservation is
+    /// debt from now on, and not only when the call ends: the reservation grows to it, and the end settles the rest. What
+    /// is below changes nothing, since more may come. Bytes are known before a call goes, and stay as they are.
+    pub fn spent(&mut self, grant: &Grant, so_far: &Cost, now: Nanos) {
+        let now = self.clock(now);
+        let call = self.in_flight[grant.index as usize].clone();
+        let mut grown = call.units;
+        for (limit, slot) in self.route_of(call.skeleton, call.loop_) {
+            let held = &self.limits[limit as usize];
+            let layout = &self.skeletons[call.skeleton as usize].layout;
+            let dimension = layout.dimension(slot).filter(|dimension| **dimension != Dimension::Bytes);
+            let Some(dimension) = dimension.filter(|dimension| so_far.states(dimension)) else { continue };
+            let (cost, reserved) = (so_far.units(dimension), call.units[slot as usize]);
+            if cost <= reserved {
+                continue;
+            }
+            grown[slot as usize] = cost;
+            if held.since > call.epoch || !held.meter.counts() || held.meter.is_in_flight() {
+                continue;
+            }
+            self.limits[limit as usize].meter.charge(cost - reserved, now);
+            self.charge_lent(limit, cost - reserved, now);
+            let lane = (call.loop_, call.skeleton, call.class as u8);
+            self.charge_flow(limit, lane, i128::from(cost) - i128::from(reserved), false, NIL);
+            self.touched(limit);
+        }
+        self.in_flight[grant.index as usize].units = grown;
         if self.waiting > 0 {
             self.advance(now);
             self.pump(now);

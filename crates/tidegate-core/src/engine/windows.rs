@@ -265,7 +265,8 @@ impl Engine {
             .windows
             .iter()
             .flat_map(|window| [window.tail, self.limits[window.limit as usize].meter.full_at()]);
-        self.windows_due = ends.filter(|end| *end > now).min().unwrap_or(Nanos::NEVER).min(orphans);
+        let ends = ends.chain([self.school.ramp_due, orphans]).filter(|end| *end > now);
+        self.windows_due = ends.min().unwrap_or(Nanos::NEVER);
     }
 
     /// Every window: its key, its end, and that of its tail.

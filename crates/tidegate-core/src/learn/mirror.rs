@@ -62,8 +62,7 @@ pub(crate) struct Mirror {
     expected: i64,
     foreign: VecDeque<Foreign>,
     pub evidence: Evidence,
-    /// When it was first told of, and how long replies take, smoothed.
-    since: Option<Nanos>,
+    /// How long replies take, smoothed.
     lag: f64,
     /// When what others take was last looked at.
     looked: Nanos,
@@ -97,7 +96,6 @@ impl Mirror {
 
     /// Whether a reply about this call is news, and if so that it was heard.
     pub fn is_news(&mut self, mark: Mark, at: Nanos, now: Nanos) -> bool {
-        self.since.get_or_insert(now);
         let took = now.since(at).as_secs_f64();
         self.lag += (took - self.lag) * if self.lag == 0.0 { 1.0 } else { 0.1 };
         let is_news = mark.order > self.heard;

@@ -5,17 +5,23 @@
 //! * `mirror`: what replies say is left, beside what we know we took. The difference is what others took.
 //! * `evidence`: whether an upstream that says when it is full again counts as a bucket does.
 //! * `ceiling`: a limit that nobody states, learned from being turned away.
-//! * `spread`: how much calls overtake each other on their way, at most.
+//! * `spread`: how much calls overtake each other on their way, at most, and how long replies take.
+//! * `overload`: an upstream that fails too often, and the slower pace that is right then.
+//! * `ramp`: the slower pace that is right after a time without calls.
+//! * `adaptive`: how many calls in flight an upstream copes with.
 //! * [`Outputs`]: how much output calls have.
 //!
 //! `Learned` is what all of it comes to for one limit: how the definition that is in force differs from the one
 //! that was written.
 
+pub(crate) mod adaptive;
 pub(crate) mod ceiling;
 pub(crate) mod durations;
 pub(crate) mod evidence;
 pub(crate) mod mirror;
 mod outputs;
+pub(crate) mod overload;
+pub(crate) mod ramp;
 pub(crate) mod spread;
 
 use std::time::Duration;
@@ -42,6 +48,10 @@ pub(crate) struct Learned {
     pub guard: u64,
     /// By how much calls may overtake each other.
     pub jitter: Duration,
+    /// The share of the usual pace that is right for the time being; at most 1.
+    pub pace: f64,
+    /// What may be in flight, where that adapts.
+    pub slots: Option<u64>,
 }
 
 impl Default for Learned {
@@ -54,6 +64,8 @@ impl Default for Learned {
             share: 1.0,
             guard: 0,
             jitter: Duration::ZERO,
+            pace: 1.0,
+            slots: None,
         }
     }
 }
@@ -76,5 +88,10 @@ impl Learned {
     /// What of `units` goes through.
     pub fn paced(&self, units: u64) -> u64 {
         if self.share < 1.0 { ((units as f64 * self.share) as u64).max(1) } else { units }
+    }
+
+    /// What of `units` goes for the time being.
+    pub fn slowed(&self, units: u64) -> u64 {
+        if self.pace < 1.0 { ((units as f64 * self.pace) as u64).max(1) } else { units }
     }
 }

@@ -10,12 +10,16 @@ use std::time::Duration;
 pub(crate) const MOST: Duration = Duration::from_millis(60);
 /// How many reply times make a picture.
 const SAMPLE: usize = 32;
+/// With fewer nothing is known of how long they take.
+const FEW: usize = 4;
 
 /// The times of the latest replies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spread {
     times: Vec<Duration>,
     next: usize,
+    /// How long they took before there were any.
+    remembered: Option<Duration>,
 }
 
 impl Spread {
@@ -34,6 +38,21 @@ impl Spread {
         // The slowest are slow for reasons of their own.
         let apart = sorted[SAMPLE / 2].saturating_sub(sorted[0]);
         Some(apart.min(MOST))
+    }
+
+    /// The time that nine of ten replies keep to, once there were some; or as it was remembered.
+    pub fn most_keep_to(&self) -> Option<Duration> {
+        if self.times.len() < FEW {
+            return self.remembered;
+        }
+        let mut sorted = self.times.clone();
+        sorted.sort_unstable();
+        Some(sorted[sorted.len() * 9 / 10])
+    }
+
+    /// Replies took so long before anybody was asked here.
+    pub fn remember(&mut self, took: Duration) {
+        self.remembered = Some(took);
     }
 }
 
@@ -55,6 +74,20 @@ mod tests {
     #[test]
     fn slow_upstreams_do_not_make_the_network_worse_than_it_can_be() {
         assert_eq!(told((0..32).map(|n| 300 + n * 40)), [60]);
+    }
+
+    #[test]
+    fn nine_of_ten_replies_say_how_long_they_take() {
+        let mut spread = Spread::default();
+        spread.remember(Duration::from_secs(9));
+        for ms in [100, 200, 300] {
+            spread.hear(Duration::from_millis(ms));
+            assert_eq!(spread.most_keep_to(), Some(Duration::from_secs(9)), "too few");
+        }
+        for n in 4..=20 {
+            spread.hear(Duration::from_millis(100 * n));
+        }
+        assert_eq!(spread.most_keep_to(), Some(Duration::from_millis(1_900)));
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! Presets of LLM vendors.
 
+use std::time::Duration;
+
 use super::Confidence::{High, Low, Medium};
 use super::{
     DAY, MINUTE, Preset, PresetLimit, SECOND, bucket, concurrency, fixed, of_endpoint, of_model, plain, tier,
 };
+use crate::config::RampConfig;
 use crate::rate::Algorithm;
 
 const OPENAI_MODELS: &str = "model pages, by rizquuula/coding-plan data/rate_limits.yaml";
@@ -125,6 +128,7 @@ pub(super) static PRESETS: &[Preset] = &[
         upstream: Some("https://api.openai.com"),
         base_url_env: &[("OPENAI_BASE_URL", "/v1"), ("OPENAI_API_BASE", "/v1")],
         all_tiers: false,
+        ramp: None,
         tiers: &[
             tier("tier-1", &GPT_1, OPENAI_TIER_1, "2026-08-28", Medium),
             tier("tier-2", &GPT_2, OPENAI_MODELS, "2026-08-28", Medium),
@@ -140,6 +144,7 @@ pub(super) static PRESETS: &[Preset] = &[
         upstream: None,
         base_url_env: &[("AZURE_OPENAI_ENDPOINT", "")],
         all_tiers: false,
+        ramp: None,
         tiers: &[],
     },
     Preset {
@@ -148,6 +153,8 @@ pub(super) static PRESETS: &[Preset] = &[
         upstream: Some("https://api.anthropic.com"),
         base_url_env: &[("ANTHROPIC_BASE_URL", "")],
         all_tiers: false,
+        // "Acceleration limits" on sharp growth are documented, their numbers are not.
+        ramp: Some(RampConfig { idle: Duration::from_secs(300), from: 0.5, over: Duration::from_secs(60) }),
         tiers: &[
             tier("start", &CLAUDE_START, ANTHROPIC, "2026-10", High),
             tier("build", &CLAUDE_BUILD, ANTHROPIC, "2026-10", High),
@@ -160,6 +167,7 @@ pub(super) static PRESETS: &[Preset] = &[
         upstream: Some("https://generativelanguage.googleapis.com"),
         base_url_env: &[("GOOGLE_GEMINI_BASE_URL", "")],
         all_tiers: false,
+        ramp: None,
         tiers: &[tier("free", &GEMINI_FREE, "reports; no longer published", "2026-09", Low)],
     },
     Preset {
@@ -168,6 +176,7 @@ pub(super) static PRESETS: &[Preset] = &[
         upstream: Some("https://api.mistral.ai"),
         base_url_env: &[],
         all_tiers: false,
+        ramp: None,
         tiers: &[tier(
             "free",
             &[plain("requests", 50, MINUTE), plain("tokens", 25_000, MINUTE)],
@@ -182,6 +191,7 @@ pub(super) static PRESETS: &[Preset] = &[
         upstream: Some("https://api.groq.com"),
         base_url_env: &[("GROQ_BASE_URL", "")],
         all_tiers: false,
+        ramp: None,
         tiers: &[tier("free", &GROQ_FREE, "console.groq.com/docs/rate-limits", "2026", High)],
     },
     Preset {
@@ -190,6 +200,7 @@ pub(super) static PRESETS: &[Preset] = &[
         upstream: Some("https://api.cohere.com"),
         base_url_env: &[("CO_API_URL", "")],
         all_tiers: true,
+        ramp: None,
         tiers: &[
             tier(
                 "trial",
@@ -221,6 +232,7 @@ pub(super) static PRESETS: &[Preset] = &[
         upstream: Some("https://api.deepseek.com"),
         base_url_env: &[],
         all_tiers: true,
+        ramp: None,
         tiers: &[tier(
             "account",
             &[of_model("deepseek-flash*", concurrency(2500)), of_model("deepseek-v4-pro*", concurrency(500))],
@@ -235,6 +247,7 @@ pub(super) static PRESETS: &[Preset] = &[
         upstream: Some("https://openrouter.ai"),
         base_url_env: &[],
         all_tiers: true,
+        ramp: None,
         tiers: &[
             tier(
                 "free",
@@ -264,6 +277,7 @@ pub(super) static PRESETS: &[Preset] = &[
         upstream: Some("https://api.x.ai"),
         base_url_env: &[],
         all_tiers: false,
+        ramp: None,
         tiers: &[
             tier("tier-0", &GROK[0], XAI, "2026-10", High),
             tier("tier-1", &GROK[1], XAI, "2026-10", High),
@@ -278,6 +292,7 @@ pub(super) static PRESETS: &[Preset] = &[
         upstream: Some("https://api.together.xyz"),
         base_url_env: &[("TOGETHER_BASE_URL", "/v1")],
         all_tiers: false,
+        ramp: None,
         tiers: &[tier(
             "base",
             &[plain("requests", 60, MINUTE)],
@@ -293,6 +308,7 @@ pub(super) static PRESETS: &[Preset] = &[
         upstream: None,
         base_url_env: &[("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", "")],
         all_tiers: false,
+        ramp: None,
         tiers: &[],
     },
     Preset {
@@ -301,6 +317,7 @@ pub(super) static PRESETS: &[Preset] = &[
         upstream: Some("https://api.cerebras.ai"),
         base_url_env: &[("CEREBRAS_BASE_URL", "")],
         all_tiers: false,
+        ramp: None,
         tiers: &[],
     },
     Preset {
@@ -309,6 +326,7 @@ pub(super) static PRESETS: &[Preset] = &[
         upstream: Some("https://api.fireworks.ai"),
         base_url_env: &[],
         all_tiers: false,
+        ramp: None,
         tiers: &[],
     },
     Preset {
@@ -317,6 +335,7 @@ pub(super) static PRESETS: &[Preset] = &[
         upstream: Some("https://api.moonshot.ai"),
         base_url_env: &[],
         all_tiers: false,
+        ramp: None,
         tiers: &[
             tier("tier-0", &KIMI[0], KIMI_SOURCE, "2026-08-28", Medium),
             tier("tier-1", &KIMI[1], KIMI_SOURCE, "2026-08-28", Medium),

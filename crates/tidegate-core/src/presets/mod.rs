@@ -15,7 +15,7 @@ mod web;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::config::{Origin, RateLimit, ServiceConfig};
+use crate::config::{Origin, RampConfig, RateLimit, ServiceConfig};
 use crate::dimension::Dimension;
 use crate::rate::{Algorithm, Rate};
 use crate::vendor::{Vendor, by_name as vendor_by_name, generic};
@@ -33,6 +33,8 @@ pub struct Preset {
     pub base_url_env: &'static [(&'static str, &'static str)],
     /// Whether `tiers` are all that the vendor has: only then does what they share hold for everybody.
     pub all_tiers: bool,
+    /// How calls begin again after a time without any, if the vendor turns sharp growth away.
+    pub ramp: Option<RampConfig>,
     /// Its tiers or plans, the smallest first.
     pub tiers: &'static [Tier],
 }
@@ -152,6 +154,7 @@ impl Preset {
             upstream: self.upstream.map(str::to_owned),
             settle: self.vendor().counting.unspent,
             failures_count: self.vendor().counting.failures_count,
+            ramp: self.ramp.clone(),
             ..ServiceConfig::default()
         };
         for limit in self.limits(tier) {

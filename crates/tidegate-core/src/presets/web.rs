@@ -8,7 +8,7 @@ use super::{
 
 /// A service without known limits or with limits that every customer negotiates.
 const fn unlimited(name: &'static str, vendor: &'static str, upstream: Option<&'static str>) -> Preset {
-    Preset { name, vendor, upstream, base_url_env: &[], all_tiers: false, tiers: &[] }
+    Preset { name, vendor, upstream, base_url_env: &[], all_tiers: false, ramp: None, tiers: &[] }
 }
 
 /// A service whose every tier is listed.
@@ -18,7 +18,7 @@ const fn service(
     upstream: Option<&'static str>,
     tiers: &'static [Tier],
 ) -> Preset {
-    Preset { name, vendor, upstream, base_url_env: &[], all_tiers: true, tiers }
+    Preset { name, vendor, upstream, base_url_env: &[], all_tiers: true, ramp: None, tiers }
 }
 
 /// A service with more tiers than are listed.

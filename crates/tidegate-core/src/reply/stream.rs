@@ -31,6 +31,8 @@ pub struct StreamReader {
     /// An event has ended.
     begun: bool,
     usage: Option<RawUsage>,
+    /// Events that carry a part of the answer.
+    parts: u64,
     errors: Vec<Tree>,
     codes: Vec<String>,
 }
@@ -76,6 +78,13 @@ impl StreamReader {
     #[must_use]
     pub fn usage(&self) -> Option<Usage> {
         self.usage.map(RawUsage::finish)
+    }
+
+    /// How many tokens of an answer there were so far, at least: what the stream says, or one for each part of the answer.
+    #[must_use]
+    pub fn output_so_far(&self) -> u64 {
+        let said = self.usage.and_then(|usage| usage.finish().output_tokens);
+        said.unwrap_or(0).max(self.parts)
     }
 
     /// What the errors in the stream mean, if there were any. `reader` is the one that read the reply's
@@ -177,6 +186,7 @@ impl StreamReader {
         let event = std::mem::take(&mut self.event);
         self.begun |= !(data.is_empty() && event.is_empty());
         if !std::mem::take(&mut self.too_long) {
+            self.parts += u64::from(has(&data, b"delta"));
             let failed = has(&event, b"error") || has(&event, b"failed") || has(&event, b"xception");
             // Most events of a stream are a few letters of the answer: not worth taking apart.
             if (failed || has(&data, b"\"error\"") || has(&data, b"sage") || has(&data, b"rate_limits"))

@@ -121,3 +121,38 @@ async fn a_stream_that_is_cut_off_keeps_what_was_reserved_and_frees_its_slot() {
     assert_eq!(limit(&server, "api/tokens/1h").await["used"], 12);
     holds_nothing(&server).await;
 }
+
+#[tokio::test]
+async fn what_a_stream_costs_is_owed_while_it_goes_on() {
+    let seen = Arc::new(Notify::new());
+    let next = seen.clone();
+    let upstream = Script::plays(move |mut stage| {
+        let next = next.clone();
+        async move {
+            stage.say(EVENTS).await;
+            let start =
+                r#"{"type":"message_start","message":{"usage":{"input_tokens":10,"output_tokens":1}}}"#;
+            let delta = r#"{"type":"message_delta","delta":{},"usage":{"output_tokens":300}}"#;
+            let last = r#"{"type":"message_delta","delta":{},"usage":{"output_tokens":320}}"#;
+            for event in [start, delta, last] {
+                stage.say(&format!("data: {event}\n\n")).await;
+                next.notified().await;
+            }
+        }
+    })
+    .await;
+    let keys = "profile = \"anthropic\"\ntokens = { limit = \"1000/h\", burst = 1000 }";
+    let server = sidecar(&upstream.url(), keys).await;
+    let mut stream = open(&server, "POST", "/api/v1/messages", &[], STREAM).await.expect("a head");
+    // Four tokens of input and eight of answer are reserved.
+    for used in [12, 310] {
+        stream.next().await.expect("an event");
+        assert_eq!(limit(&server, "api/tokens/1h").await["used"], used);
+        seen.notify_one();
+    }
+    stream.next().await.expect("an event");
+    seen.notify_one();
+    assert_eq!(stream.next().await, None);
+    assert_eq!(limit(&server, "api/tokens/1h").await["used"], 330, "settled by the last word");
+    holds_nothing(&server).await;
+}

@@ -20,6 +20,7 @@ const UPSTREAM: &[&str] = &[
     "reserves",
     "jitter",
     "latency",
+    "knee",
     "errors",
     "resets",
     "lost",
@@ -69,6 +70,7 @@ impl Reader<'_, '_> {
                 }
                 "jitter" => spec.jitter = self.times(field).unwrap_or(spec.jitter),
                 "latency" => spec.latency = self.times(field).unwrap_or(spec.latency),
+                "knee" => spec.knee = self.walk.count(field).filter(|knee| *knee > 0),
                 "errors" => spec.errors = self.share(field).unwrap_or_default(),
                 "resets" => spec.resets = self.share(field).unwrap_or_default(),
                 "lost" => spec.lost = self.share(field).unwrap_or_default(),

@@ -331,6 +331,7 @@ fn upstream(dice: &mut Dice, duration: Duration) -> UpstreamSpec {
             Spread::Between(MILLI, 500 * MILLI),
             Spread::Tailed { p50: 50 * MILLI, p99: 900 * MILLI },
         ]),
+        knee: None,
         errors: *dice.pick(&[0.0, 0.05, 0.3]),
         resets: *dice.pick(&[0.0, 0.0, 0.05]),
         lost: *dice.pick(&[0.0, 0.0, 0.02]),

@@ -55,6 +55,9 @@ pub struct Upstream {
     style: HeaderStyle,
     refused_cost: bool,
     errors: f64,
+    knee: Option<u64>,
+    /// Accepted requests that have not ended.
+    running: u64,
     dice: Dice,
     outages: Vec<Outage>,
     /// Those to come, the last first.
@@ -105,6 +108,8 @@ impl Upstream {
             style: spec.headers,
             refused_cost: spec.refused_cost,
             errors: spec.errors,
+            knee: spec.knee,
+            running: 0,
             dice: Dice::part(seed, "upstream", 0),
             outages: spec.outages.clone(),
             changes,
@@ -145,6 +150,7 @@ impl Upstream {
             return Answer::Failed(*self.dice.pick(&[500, 502]));
         }
         self.counts.us.accepted += 1;
+        self.running += 1;
         Answer::Accepted(Held { at: now, cost: cost.clone() })
     }
 
@@ -153,6 +159,7 @@ impl Upstream {
     /// fitting or not. What it does not state stays as it was.
     pub fn end(&mut self, held: Held, actual: &Cost, now: Nanos) {
         let now = self.advance(now);
+        self.running = self.running.saturating_sub(1);
         for (limit, counted) in self.limits.iter_mut().zip(&mut self.counts.us.units) {
             if limit.counts_slots() {
                 limit.meter.give_back(1, held.at, now);
@@ -169,6 +176,13 @@ impl Upstream {
                 *counted -= limit.meter.give_back(was - is, held.at, now).min(*counted);
             }
         }
+    }
+
+    /// How many times longer than usual a request takes that it has just accepted: what is beyond its knee shares what it
+    /// can do.
+    #[must_use]
+    pub fn slowness(&self) -> f64 {
+        self.knee.map_or(1.0, |knee| (self.running as f64 / knee as f64).max(1.0))
     }
 
     /// What replies say now about the limits, in the upstream's header style; `refused` adds what only a 429

@@ -42,7 +42,11 @@ impl World<'_> {
         let spec = self.spec(place);
         let latency = match self.calls[place as usize].runs {
             Some(runs) => runs,
-            None => spec.map_or(Spread::ZERO, |spec| spec.latency).draw_span(&mut self.wire),
+            None => {
+                let usual = spec.map_or(Spread::ZERO, |spec| spec.latency).draw_span(&mut self.wire);
+                let slowness = self.upstreams[service].as_ref().map_or(1.0, |upstream| upstream.slowness());
+                if slowness > 1.0 { usual.mul_f64(slowness) } else { usual }
+            }
         };
         let broken = spec.is_some_and(|spec| self.wire.happens(spec.resets));
         let lost = spec.is_some_and(|spec| self.wire.happens(spec.lost));

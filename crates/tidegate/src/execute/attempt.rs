@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tidegate_core::Cost;
 
 use crate::outcome::Outcome;
 use crate::permit::Permit;
@@ -100,6 +101,13 @@ impl KeptPermit {
     #[must_use]
     pub fn take(self) -> Option<Permit> {
         self.0.0.lock().permit.take()
+    }
+
+    /// The call goes on and has cost this much so far: [`Permit::spent`].
+    pub fn spent(&self, so_far: &Cost) {
+        if let Some(permit) = &self.0.0.lock().permit {
+            permit.spent(so_far);
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
-use tidegate_core::Call;
 use tidegate_core::reply::{Reading, StreamReader, UnixMillis, Usage, Verdict};
+use tidegate_core::{Call, Cost, Dimension};
 
 use crate::gate::{Gate, Shared};
 use crate::outcome::Outcome;
@@ -15,14 +15,25 @@ use crate::outcome::Outcome;
 /// The largest JSON body in which usage is looked for.
 const MOST: usize = 16 << 20;
 
+/// Output is told while it comes in steps of so many tokens: each takes the gate's lock.
+const STEP: u64 = 64;
+
 /// What was seen of a reply's body so far.
 pub(super) enum Seen {
     /// JSON, until it is there whole.
     Json(Vec<u8>),
     /// Events, of which only the usage and errors are kept.
-    Events(Box<StreamReader>),
+    Events(Box<Events>),
     /// Nothing that could report a cost.
     Nothing,
+}
+
+/// A stream as far as it has come.
+#[derive(Default)]
+pub(super) struct Events {
+    pub reader: StreamReader,
+    /// The output that the permit was last told of.
+    told: u64,
 }
 
 impl Seen {
@@ -46,9 +57,20 @@ impl Seen {
         match self {
             Seen::Json(body) if body.len() + bytes.len() <= MOST => body.extend_from_slice(bytes),
             Seen::Json(_) => *self = Seen::Nothing,
-            Seen::Events(reader) => reader.push(bytes),
+            Seen::Events(events) => events.reader.push(bytes),
             Seen::Nothing => {}
         }
+    }
+
+    /// What the call has cost so far, each time that this is worth telling: streams are settled as they go.
+    pub fn grown(&mut self, meaning: &Meaning) -> Option<Cost> {
+        let Seen::Events(events) = self else { return None };
+        let output = events.reader.output_so_far();
+        if output < events.told.saturating_add(STEP) {
+            return None;
+        }
+        events.told = output;
+        meaning.so_far(events.reader.usage(), output)
     }
 }
 
@@ -75,7 +97,7 @@ impl Meaning {
         let now = unix();
         let (usage, failure) = match seen {
             Seen::Json(body) => (Usage::of_body(&body), None),
-            Seen::Events(events) => (events.usage(), events.failure(&reader, now)),
+            Seen::Events(events) => (events.reader.usage(), events.reader.failure(&reader, now)),
             Seen::Nothing => (None, None),
         };
         match (failure, usage) {
@@ -89,6 +111,18 @@ impl Meaning {
                 cost.map_or_else(Outcome::done, Outcome::costing)
             }
         }
+    }
+
+    /// What a call has cost whose stream has had this much output. Until it says how much it took in, that is what was
+    /// reserved for it.
+    fn so_far(&self, usage: Option<Usage>, output: u64) -> Option<Cost> {
+        let mut usage = usage.unwrap_or_default();
+        let input = usage.input_tokens.unwrap_or(self.call.cost().units(&Dimension::InputTokens));
+        let output = output.max(usage.output_tokens.unwrap_or(0));
+        // A sum that was said before is of less output.
+        (usage.input_tokens, usage.output_tokens) = (Some(input), Some(output));
+        usage.total_tokens = Some(input.saturating_add(output));
+        self.gate.rules().counting(&self.service).cost(&usage)
     }
 
     /// Whether a stream with this head may turn out to be a refusal: its vendor does that, or the head already

@@ -71,11 +71,11 @@ where
         return Ok(Opening::default());
     }
     let opening = look_into(body, None, |bytes| {
-        events.push(bytes);
-        events.has_begun()
+        events.reader.push(bytes);
+        events.reader.has_begun()
     })
     .await;
-    match meaning.refusal(events, headers) {
+    match meaning.refusal(&events.reader, headers) {
         Some(refused) => Err((opening, refused)),
         None => Ok(opening),
     }

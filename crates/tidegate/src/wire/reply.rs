@@ -97,6 +97,9 @@ where
                 // What was read before was seen before.
                 if let (false, Some(watch), Some(bytes)) = (resumed, &mut this.watch, frame.data_ref()) {
                     watch.seen.push(bytes);
+                    if let Some(so_far) = watch.seen.grown(&watch.meaning) {
+                        watch.permit.spent(&so_far);
+                    }
                 }
                 // Not everybody asks for what comes after the last one.
                 if this.is_end_stream() {

@@ -4,7 +4,7 @@ use super::Check;
 use crate::config::hint::quoted;
 use crate::config::path::{is_bare, join};
 use crate::config::units::{Amount, check_calendar};
-use crate::config::{Limits, Origin, RateLimit, Reserve};
+use crate::config::{Adaptation, Limits, Origin, RateLimit, Reserve};
 use crate::dimension::Dimension;
 use crate::priority::Priority;
 use crate::rate::{Algorithm, MAX_UNITS, WindowName};
@@ -48,10 +48,34 @@ impl Check {
             let hint = format!("use at most {all}");
             self.report(&join(path, "throttled_concurrency"), message, hint.as_str());
         }
+        self.adaptive(&join(path, "concurrency"), limits);
         self.reserve(&join(path, "reserve"), &limits.reserve);
         for index in 0..limits.rates.len() {
             self.rate(&rate_path(path, &limits.rates, index), &limits.rates[index]);
             self.duplicate(path, &limits.rates, index);
+        }
+    }
+
+    fn adaptive(&mut self, path: &str, limits: &Limits) {
+        let Some(adaptive) = &limits.adaptive else { return };
+        if !path.starts_with("services.") {
+            let message = "what adapts follows one upstream";
+            let hint = "write a number here, and let the concurrency of services, endpoints or models adapt";
+            self.report(path, message, hint);
+        }
+        if adaptive.min == 0 {
+            self.report(&join(path, "min"), "a least of 0 lets nothing pass", "use at least 1");
+        }
+        if let Some(most) = limits.concurrency.filter(|most| adaptive.min > *most) {
+            let message = format!("the least, {}, is above the most, {most}", adaptive.min);
+            self.report(&join(path, "min"), message, format!("use at most {most}").as_str());
+        }
+        if adaptive.latency.is_some() && adaptive.by == Adaptation::Gradient {
+            let hint = "remove `latency`, or use adaptive = \"aimd\"";
+            self.report(&join(path, "latency"), "a gradient finds out itself how long replies take", hint);
+        }
+        if adaptive.latency.is_some_and(|latency| latency.is_zero()) {
+            self.report(&join(path, "latency"), "no reply comes in no time", "use a time such as \"2s\"");
         }
     }
 

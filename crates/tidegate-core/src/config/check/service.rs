@@ -4,7 +4,7 @@ use super::{Check, names};
 use crate::config::expand::is_variable_name;
 use crate::config::hint::{did_you_mean, did_you_mean_or_list, quoted};
 use crate::config::path::join;
-use crate::config::{QueueConfig, ServiceConfig};
+use crate::config::{QueueConfig, RampConfig, ServiceConfig};
 use crate::presets;
 use crate::vendor::{self, Profiles};
 
@@ -57,6 +57,9 @@ impl Check {
         }
         self.backoff(&join(&path, "backoff"), &service.backoff);
         self.queue(&join(&path, "queue"), &service.queue);
+        if let Some(ramp) = &service.ramp {
+            self.ramp(&join(&path, "ramp"), ramp);
+        }
     }
 
     fn preset(&mut self, path: &str, service: &ServiceConfig) {
@@ -83,6 +86,19 @@ impl Check {
                 self.report(&path, message, format!("use one of {}", known.join(", ")).as_str());
             }
             Some(_) => {}
+        }
+    }
+
+    fn ramp(&mut self, path: &str, ramp: &RampConfig) {
+        if !(ramp.from > 0.0 && ramp.from <= 1.0) {
+            let message = format!("a share of {} is not above 0 and at most 1", ramp.from);
+            self.report(&join(path, "from"), message, "write half of the pace as 0.5, and no ramp as 1");
+        }
+        for (key, time) in [("idle", ramp.idle), ("over", ramp.over)] {
+            if time.is_zero() {
+                let message = format!("a ramp with an `{key}` of 0 is none");
+                self.report(&join(path, key), message, "use a time such as \"1m\", or write from = 1");
+            }
         }
     }
 

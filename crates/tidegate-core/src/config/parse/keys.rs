@@ -40,6 +40,9 @@ pub(super) const BREAKER: &[&str] = &[
 ];
 pub(super) const BACKOFF: &[&str] = &["window", "byte_penalty_multiplier"];
 pub(super) const QUEUE: &[&str] = &["timeout", "max_waiting", "aging", "aging_share"];
+pub(super) const RAMP: &[&str] = &["idle", "from", "over"];
+/// What a concurrency that adapts has; `max` is at home elsewhere.
+pub(super) const ADAPTIVE: &[&str] = &["adaptive", "min", "max", "latency"];
 pub(super) const RATE: &[&str] = &["limit", "algorithm", "burst", "reserve"];
 /// The keys of every level.
 pub(super) const LEVEL: &[&str] = &[
@@ -72,6 +75,7 @@ pub(super) const SERVICE: &[&str] = &[
     "backoff",
     "failures_count",
     "queue",
+    "ramp",
 ];
 /// What a loop type has beside the keys of a level.
 pub(super) const LOOP_TYPE: &[&str] = &["priority", "weight"];
@@ -105,6 +109,7 @@ const HOMES: &[(&[&str], &str)] = &[
     (BREAKER, "in [services.<name>.breaker]"),
     (BACKOFF, "in [services.<name>.backoff]"),
     (QUEUE, "in [services.<name>.queue]"),
+    (RAMP, "in [services.<name>.ramp]"),
     (RATE, "in a limit's own table, such as tokens = { limit = \"200k/min\", burst = \"10k\" }"),
 ];
 

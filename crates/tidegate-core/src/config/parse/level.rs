@@ -2,13 +2,13 @@
 
 use toml::de::DeValue;
 
-use super::keys::{self, LEVEL};
+use super::keys::{self, ADAPTIVE, LEVEL};
 use super::rates::RateAt;
 use super::walk::{Field, Walk};
 use crate::config::check::rate_path;
 use crate::config::hint::did_you_mean_or_list;
 use crate::config::path::is_bare;
-use crate::config::{Limits, Reserve};
+use crate::config::{Adaptation, AdaptiveConfig, Limits, Reserve};
 use crate::dimension::Dimension;
 use crate::priority::Priority;
 
@@ -25,6 +25,7 @@ impl Walk<'_> {
         let mut rates: Vec<RateAt> = Vec::new();
         for field in fields.iter().filter(|field| !others.contains(&field.name)) {
             match field.name {
+                "concurrency" if field.is_table() => self.adaptive(field, &mut limits),
                 "concurrency" => limits.concurrency = self.count(field),
                 "throttled_concurrency" => limits.throttled_concurrency = self.count(field),
                 "byte_budget" => limits.byte_budget = self.size(field),
@@ -49,6 +50,28 @@ impl Walk<'_> {
             self.place_rate(&rate_path(path, &limits.rates, index), rate);
         }
         limits
+    }
+
+    /// `{ adaptive = "gradient", min = 1, max = 100 }`
+    fn adaptive(&mut self, section: &Field<'_>, limits: &mut Limits) {
+        let (mut by, mut min, mut latency) = (None, 1, None);
+        let fields = self.table(section);
+        for field in &fields {
+            match field.name {
+                "adaptive" => by = self.choice(field, &Adaptation::NAMES),
+                "min" => min = self.count(field).unwrap_or(min),
+                "max" => limits.concurrency = self.count(field),
+                "latency" => latency = self.duration(field),
+                _ => self.no_such_key(field, &section.path, ADAPTIVE),
+            }
+        }
+        for (key, example) in [("adaptive", "adaptive = \"gradient\""), ("max", "max = 100")] {
+            if fields.iter().all(|field| field.name != key) {
+                let message = format!("a concurrency that adapts needs `{key}`");
+                self.fault(section.at, message, format!("add {example}"));
+            }
+        }
+        limits.adaptive = by.map(|by| AdaptiveConfig { by, min, latency });
     }
 
     fn is_custom_unit(&self, field: &Field<'_>, others: &[&str]) -> bool {

@@ -6,10 +6,11 @@
 use serde_json::{Map, Value, json};
 
 use super::keys::{
-    ALERTS, AUTH, BACKOFF, BREAKER, LEVEL, LOOP_TYPE, PROFILE, PROFILE_ERROR, PROFILE_HEADER, QUEUE, RATE,
-    RETRY, SERVICE, STATE, TOKEN, TOP,
+    ADAPTIVE, ALERTS, AUTH, BACKOFF, BREAKER, LEVEL, LOOP_TYPE, PROFILE, PROFILE_ERROR, PROFILE_HEADER,
+    QUEUE, RAMP, RATE, RETRY, SERVICE, STATE, TOKEN, TOP,
 };
 use super::profile::{gives, zero_limits};
+use crate::config::Adaptation;
 use crate::presets;
 use crate::priority::Priority;
 use crate::reply::{ResetForm, Verdict};
@@ -86,6 +87,7 @@ fn service(key: &str) -> Value {
         "breaker" => object(BREAKER, breaker),
         "backoff" => object(BACKOFF, |key| if key == "window" { duration() } else { count() }),
         "queue" => object(QUEUE, queue),
+        "ramp" => object(RAMP, |key| if key == "from" { share() } else { duration() }),
         _ => Value::Null,
     }
 }
@@ -169,7 +171,8 @@ fn profile_error(key: &str) -> Value {
 /// A level of limits, with what it has besides. Any other key is a unit of one's own, and a rate.
 fn level(others: &[&str], other: fn(&str) -> Value) -> Value {
     let mut level = object(LEVEL, |key| match key {
-        "concurrency" | "throttled_concurrency" => count(),
+        "concurrency" => slots(),
+        "throttled_concurrency" => count(),
         "byte_budget" => size(),
         "reserve" => reserve(),
         _ => rates(),
@@ -181,6 +184,20 @@ fn level(others: &[&str], other: fn(&str) -> Value) -> Value {
     }
     level["additionalProperties"] = rates();
     level
+}
+
+/// So many calls in flight, or as many as the upstream copes with.
+fn slots() -> Value {
+    let adapts = object_with(
+        ADAPTIVE,
+        |key| match key {
+            "adaptive" => choice(Adaptation::NAMES.map(|(name, _)| name)),
+            "latency" => duration(),
+            _ => count(),
+        },
+        &["adaptive", "max"],
+    );
+    json!({ "anyOf": [count(), adapts], "examples": [3, { "adaptive": "gradient", "max": 100 }] })
 }
 
 /// One rate, or several that all hold.

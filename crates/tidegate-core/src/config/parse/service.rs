@@ -2,9 +2,9 @@
 
 use std::mem::take;
 
-use super::keys::{QUEUE, SERVICE};
+use super::keys::{QUEUE, RAMP, SERVICE};
 use super::walk::{Field, Walk};
-use crate::config::{Headers, Mode, QueueConfig, ServiceConfig, SettleRule};
+use crate::config::{Headers, Mode, QueueConfig, RampConfig, ServiceConfig, SettleRule};
 use crate::presets;
 use crate::vendor::Profiles;
 
@@ -56,6 +56,7 @@ impl Walk<'_> {
                     service.failures_count = self.flag(field).unwrap_or(service.failures_count);
                 }
                 "queue" => self.queue(field, &mut service.queue),
+                "ramp" => self.ramp(field, service.ramp.get_or_insert_default()),
                 // All others are the level's, known or not.
                 _ => {}
             }
@@ -80,6 +81,17 @@ impl Walk<'_> {
         service.preset = service.preset.or(preset);
         service.tier = service.tier.or(tier);
         service
+    }
+
+    fn ramp(&mut self, section: &Field<'_>, ramp: &mut RampConfig) {
+        for field in self.table(section) {
+            match field.name {
+                "idle" => ramp.idle = self.duration(&field).unwrap_or(ramp.idle),
+                "from" => ramp.from = self.number(&field).unwrap_or(ramp.from),
+                "over" => ramp.over = self.duration(&field).unwrap_or(ramp.over),
+                _ => self.unknown_key(&field, &section.path, RAMP, None),
+            }
+        }
     }
 
     fn queue(&mut self, section: &Field<'_>, queue: &mut QueueConfig) {

@@ -101,7 +101,7 @@ impl Shared {
         record.cost = cost;
         match answer {
             Answer::Accepted(held) => {
-                let takes = self.latency.draw_span(&mut state.dice);
+                let takes = self.latency.draw_span(&mut state.dice).mul_f64(state.upstream.slowness());
                 let lost = state.dice.happens(self.lost);
                 record.status = (!lost).then_some(200);
                 state.counts.lost += u64::from(lost);

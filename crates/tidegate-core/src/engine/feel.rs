@@ -1,0 +1,142 @@
+//! What nobody says, learned from what happens to calls: ceilings, how far calls lie apart, what they give back.
+
+use std::time::Duration;
+
+use super::lesson::Lesson;
+use super::school::Felt;
+use super::{Engine, InFlightCall};
+use crate::dimension::Dimension;
+use crate::learn::ceiling::{Ceiling, Tally};
+use crate::learn::spread;
+use crate::limit::{Counts, Definition};
+use crate::rate::Algorithm;
+use crate::time::Nanos;
+
+/// Where no more go at once or in a window, one that overtakes another may be one too many.
+const SMALL: u64 = 100;
+/// A pacer lets at most this part of N go at once, whatever calls give back.
+const MOST_AT_ONCE: u64 = 16;
+
+impl Engine {
+    /// A call was turned away, and nothing that was told says why.
+    pub(super) fn turned_away_unexplained(&mut self, call: &InFlightCall, now: Nanos) {
+        let Some(limit) = self.most_likely(call) else { return };
+        let index = self.limits[limit as usize].spec;
+        let Some(rate) = self.specs[index as usize].written.rate_of() else { return };
+        let units = self.specs[index as usize].learned.told(rate.units());
+        if self.specs[index as usize].learned.bucket.take().is_some() {
+            // Whatever it is, it does not like what a bucket would.
+            if let Some(mirror) = self.school.mirrors.get_mut(&limit) {
+                mirror.begin_anew();
+                mirror.evidence.give_up();
+            }
+            self.relearn(index, now);
+            let limit = self.limit_name(limit);
+            self.tell(Lesson::Bucket { limit, size: None });
+        }
+        let felt = self.school.ceilings.entry(index).or_insert_with(|| Felt {
+            tally: Tally::new(rate.window(), units, now),
+            ceiling: Ceiling::default(),
+        });
+        let through = felt.tally.sum(now) as f64 / units as f64;
+        if felt.ceiling.refused(call.at, through, rate.window(), now) {
+            self.feel(index, limit, now);
+        } else if self.specs[index as usize].learned.jitter.is_zero()
+            && self.specs[index as usize].written.whole() <= SMALL
+        {
+            // It may be that it overtook another, which matters where few go: nobody knows yet by how much they do.
+            self.specs[index as usize].learned.jitter = spread::MOST;
+            self.relearn(index, now);
+            let limit = self.limit_name(limit);
+            self.tell(Lesson::Jitter { limit, apart: spread::MOST });
+        }
+        self.see_what_is_due();
+    }
+
+    /// A call went through: so much the upstream allows.
+    #[inline]
+    pub(super) fn went_through(&mut self, call: &InFlightCall, now: Nanos) {
+        if self.school.ceilings.is_empty() {
+            return;
+        }
+        for &(limit, slot) in &self.skeletons[call.skeleton as usize].uses {
+            if let Some(felt) = self.school.ceilings.get_mut(&self.limits[limit as usize].spec) {
+                felt.tally.add(call.units[slot as usize], now);
+            }
+        }
+    }
+
+    pub(super) fn feel(&mut self, spec: u32, limit: u32, now: Nanos) {
+        let Some(felt) = self.school.ceilings.get(&spec) else { return };
+        let share = felt.ceiling.share();
+        if share >= 1.0 && felt.ceiling.due().is_never() {
+            self.school.ceilings.remove(&spec);
+        }
+        self.specs[spec as usize].learned.share = share;
+        self.relearn(spec, now);
+        let limit = self.limit_name(limit);
+        self.tell(Lesson::Ceiling { limit, share });
+    }
+
+    /// The limit that most likely turned a call away: on calls rather than on what they cost, the narrowest, the
+    /// shortest.
+    fn most_likely(&self, call: &InFlightCall) -> Option<u32> {
+        let candidates = self.skeletons[call.skeleton as usize].uses.iter().filter_map(|&(limit, slot)| {
+            let spec = &self.specs[self.limits[limit as usize].spec as usize];
+            let Counts::Rate { dimension, rate, .. } = &spec.written.counts else { return None };
+            let counts =
+                call.units[slot as usize] > 0 && super::change::mirrors(&spec.level) && !spec.per_key;
+            let rank = (*dimension != Dimension::Requests, super::scope::depth(&spec.level), rate.window());
+            counts.then_some((rank, limit))
+        });
+        candidates.min().map(|(_, limit)| limit)
+    }
+
+    /// A reply took so long: how far may calls lie apart?
+    pub(super) fn took(&mut self, call: &InFlightCall, now: Nanos) {
+        let service = self.skeletons[call.skeleton as usize].service;
+        let spread = self.school.spreads.entry(service).or_default();
+        let Some(apart) = spread.hear(now.since(call.at)) else { return };
+        let uses = self.skeletons[call.skeleton as usize].uses.clone();
+        for (limit, _) in uses {
+            let index = self.limits[limit as usize].spec;
+            let spec = &self.specs[index as usize];
+            let before = spec.learned.jitter;
+            let differs = apart.abs_diff(before) > (before / 4).max(Duration::from_millis(2));
+            if !differs || !super::change::mirrors(&spec.level) || !is_paced(&spec.definition) {
+                continue;
+            }
+            self.specs[index as usize].learned.jitter = apart;
+            self.relearn(index, now);
+            let limit = self.limit_name(limit);
+            self.tell(Lesson::Jitter { limit, apart });
+        }
+    }
+
+    /// A call gives back a part of what it reserved: a pacer must be able to hold that.
+    pub(super) fn keep_what_comes_back(&mut self, limit: u32, reserved: u64) {
+        let index = self.limits[limit as usize].spec;
+        let spec = &mut self.specs[index as usize];
+        let Counts::Rate { algorithm: Algorithm::SlidingWindow, burst: Some(burst), rate, .. } =
+            spec.definition.counts
+        else {
+            return;
+        };
+        let most = rate.units() / MOST_AT_ONCE;
+        let wanted = reserved.saturating_mul(2).min(most);
+        if wanted > burst && super::change::mirrors(&spec.level) {
+            // Half as much again, so that calls that grow do not have everything planned anew each time.
+            spec.learned.burst = (wanted + wanted / 2).min(most);
+            self.school.unplanned.insert(index);
+        }
+    }
+}
+
+/// Whether units flow at a pace, so that it matters whether calls overtake each other.
+fn is_paced(definition: &Definition) -> bool {
+    match &definition.counts {
+        Counts::Rate { algorithm: Algorithm::TokenBucket, .. } => true,
+        Counts::Rate { algorithm: Algorithm::SlidingWindow, burst, .. } => burst.is_some(),
+        _ => false,
+    }
+}

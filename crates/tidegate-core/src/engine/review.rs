@@ -1,0 +1,79 @@
+//! What was learned, looked at again when it is time, and put into force.
+
+use std::time::Duration;
+
+use super::Engine;
+use super::lesson::Lesson;
+use crate::learn::mirror::Mirror;
+use crate::time::Nanos;
+use crate::tree::NIL;
+
+impl Engine {
+    /// Puts into force what was learned while a call ended; nobody goes yet.
+    #[inline]
+    pub(super) fn plan_what_was_learned(&mut self, now: Nanos) {
+        while let Some(spec) = self.school.unplanned.pop_first() {
+            self.relearn(spec, now);
+            let limit = self.specs[spec as usize].shared;
+            if limit != NIL {
+                let burst = self.specs[spec as usize].learned.burst;
+                let limit = self.limit_name(limit);
+                self.tell(Lesson::Burst { limit, burst });
+            }
+        }
+        if std::mem::take(&mut self.school.replan) {
+            self.fit_all(now);
+        }
+    }
+
+    /// Looks at what was learned and is due.
+    pub(super) fn review(&mut self, now: Nanos) {
+        let mirrored: Vec<u32> = self.school.mirrors.keys().copied().collect();
+        for limit in mirrored {
+            let spec = &self.specs[self.limits[limit as usize].spec as usize];
+            let Some(window) = spec.written.rate_of().map(|rate| rate.window()) else { continue };
+            while let Some((units, charged)) =
+                self.school.mirrors.get_mut(&limit).and_then(|mirror| mirror.expired(window, now))
+            {
+                self.give_back_to_others(limit, units, charged, now);
+            }
+            let unheard = self.school.mirrors.get_mut(&limit).and_then(|mirror| mirror.unheard(now));
+            if let Some(units) = unheard {
+                let charged = self.charge_others(limit, units, now);
+                if let Some(mirror) = self.school.mirrors.get_mut(&limit) {
+                    mirror.expect(charged, now);
+                }
+            }
+        }
+        let felt: Vec<u32> = self.school.ceilings.keys().copied().collect();
+        for spec in felt {
+            let Some(rate) = self.specs[spec as usize].written.rate_of() else { continue };
+            let units = self.specs[spec as usize].learned.told(rate.units());
+            let Some(felt) = self.school.ceilings.get_mut(&spec) else { continue };
+            let through = felt.tally.sum(now) as f64 / units as f64;
+            let limit = self.specs[spec as usize].shared;
+            if felt.ceiling.look(through, rate.window(), now) && limit != NIL {
+                self.feel(spec, limit, now);
+            }
+        }
+        self.review_paces(now);
+        self.see_what_is_due();
+        self.plan_what_was_learned(now);
+    }
+
+    pub(super) fn see_what_is_due(&mut self) {
+        let window = |limit: &u32| {
+            let spec = &self.specs[self.limits[*limit as usize].spec as usize];
+            spec.written.rate_of().map_or(Duration::ZERO, |rate| rate.window())
+        };
+        let due = |(limit, mirror): (&u32, &Mirror)| mirror.due(window(limit)).min(mirror.next_unheard());
+        let mirrors = self.school.mirrors.iter().map(due);
+        let ceilings = self.school.ceilings.values().map(|felt| felt.ceiling.due());
+        let overloads = self.school.overloads.values().map(|overload| overload.due());
+        let ramp = self.school.ramps.values().map(|ramp| ramp.due()).min().unwrap_or(Nanos::NEVER);
+        self.school.due = mirrors.chain(ceilings).chain(overloads).min().unwrap_or(Nanos::NEVER).min(ramp);
+        // Before the first call after a rest goes, it is to be known that there was one.
+        self.school.ramp_due = ramp;
+        self.windows_due = self.windows_due.min(ramp);
+    }
+}

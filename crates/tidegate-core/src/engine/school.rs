@@ -1,0 +1,160 @@
+//! What the engine remembers of replies, and the marks of calls that go.
+//!
+//! `learn/` knows what follows from what was heard; `hear` finds out which limit a reply tells of, `others` charges what
+//! somebody else took of it, `feel` learns from what happens to calls, and `review` looks at all of it again when it is
+//! time. Limits of which nobody ever told cost nothing: only where a reply has told of a limit are calls marked when
+//! they go.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use super::ease::Paced;
+use super::lesson::Lesson;
+use super::{Engine, InFlightCall};
+use crate::learn::adaptive::Adaptive;
+use crate::learn::ceiling::{Ceiling, Tally};
+use crate::learn::mirror::{Mark, Mirror};
+use crate::learn::overload::Overload;
+use crate::learn::ramp::Ramp;
+use crate::learn::spread::Spread;
+use crate::time::Nanos;
+use crate::tree::NIL;
+
+/// A call was counted at most so long after it went.
+pub(super) const ON_ITS_WAY: Duration = Duration::from_millis(100);
+
+/// What the engine remembers of replies.
+#[derive(Debug)]
+pub(crate) struct School {
+    /// By limit.
+    pub(super) mirrors: BTreeMap<u32, Mirror>,
+    /// By the place of calls in flight.
+    marks: Vec<Vec<Marked>>,
+    /// By definition.
+    pub(super) ceilings: BTreeMap<u32, Felt>,
+    /// By service.
+    pub(super) spreads: BTreeMap<u32, Spread>,
+    /// How calls to services and models end.
+    pub(super) overloads: BTreeMap<Paced, Overload>,
+    /// By service that starts slowly, and when the first of them is to be looked at.
+    pub(super) ramps: BTreeMap<u32, Ramp>,
+    pub(super) ramp_due: Nanos,
+    /// By definition.
+    pub(super) adaptive: BTreeMap<u32, Adaptive>,
+    /// Definitions that are to be brought to what was learned.
+    pub(super) unplanned: BTreeSet<u32>,
+    /// Whether definitions have changed since all was planned.
+    pub(super) replan: bool,
+    /// When something learned is to be looked at again.
+    pub due: Nanos,
+    pub lessons: VecDeque<Lesson>,
+    pub keeps_books: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Marked {
+    pub(super) limit: u32,
+    pub(super) since: u32,
+    pub(super) cost: u64,
+    pub(super) mark: Mark,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Felt {
+    pub(super) ceiling: Ceiling,
+    pub(super) tally: Tally,
+}
+
+impl Default for School {
+    fn default() -> School {
+        School {
+            mirrors: BTreeMap::new(),
+            marks: Vec::new(),
+            ceilings: BTreeMap::new(),
+            spreads: BTreeMap::new(),
+            overloads: BTreeMap::new(),
+            ramps: BTreeMap::new(),
+            ramp_due: Nanos::NEVER,
+            adaptive: BTreeMap::new(),
+            unplanned: BTreeSet::new(),
+            replan: false,
+            due: Nanos::NEVER,
+            lessons: VecDeque::new(),
+            keeps_books: false,
+        }
+    }
+}
+
+impl School {
+    /// What others take of a limit, in units a second.
+    pub fn others_at(&self, limit: u32) -> f64 {
+        self.mirrors.get(&limit).map_or(0.0, Mirror::others)
+    }
+
+    pub fn forget(&mut self, limit: u32) {
+        self.mirrors.remove(&limit);
+    }
+}
+
+impl Engine {
+    /// Which limits of a route replies have told of.
+    pub(super) fn see_what_is_mirrored(&mut self, skeleton: u32) {
+        let ramps = self.has_ramp(self.skeletons[skeleton as usize].service);
+        let mirrors = &self.school.mirrors;
+        let held = &mut self.skeletons[skeleton as usize];
+        held.mirrored = held.uses.iter().copied().filter(|(limit, _)| mirrors.contains_key(limit)).collect();
+        held.noted = ramps || held.breaker != NIL || !held.mirrored.is_empty();
+    }
+
+    /// A call goes, of which something is to be remembered.
+    #[inline(never)]
+    pub(super) fn note(&mut self, index: u32, now: Nanos) {
+        let InFlightCall { skeleton, units, .. } = self.in_flight[index as usize];
+        let held = &self.skeletons[skeleton as usize];
+        let breaker = held.breaker;
+        let mut marks = std::mem::take(self.marks_of(index));
+        let Engine { skeletons, limits, school, .. } = self;
+        marks.clear();
+        for &(limit, slot) in &skeletons[skeleton as usize].mirrored {
+            let (held, cost) = (&mut limits[limit as usize], units[slot as usize]);
+            let Some(mirror) = school.mirrors.get_mut(&limit) else { continue };
+            let mark = mirror.mark(cost, held.meter.used(now));
+            marks.push(Marked { limit, since: held.since, cost, mark });
+        }
+        if !marks.is_empty() {
+            *self.marks_of(index) = marks;
+        }
+        if breaker != NIL {
+            self.note_pass(index, breaker);
+        }
+        if !self.school.ramps.is_empty() {
+            self.sets_out(self.skeletons[skeleton as usize].service, now);
+        }
+    }
+
+    fn marks_of(&mut self, index: u32) -> &mut Vec<Marked> {
+        let marks = &mut self.school.marks;
+        if marks.len() <= index as usize {
+            marks.resize_with(index as usize + 1, Vec::new);
+        }
+        &mut marks[index as usize]
+    }
+
+    /// A call ended of which no reply told.
+    #[inline]
+    pub(super) fn unmark(&mut self, index: u32) {
+        if self.school.marks.get(index as usize).is_some_and(|marks| !marks.is_empty()) {
+            self.take_marks(index);
+        }
+    }
+
+    pub(super) fn take_marks(&mut self, index: u32) -> Vec<Marked> {
+        let marks = std::mem::take(self.marks_of(index));
+        for marked in &marks {
+            if let Some(mirror) = self.school.mirrors.get_mut(&marked.limit) {
+                mirror.ends(marked.cost);
+            }
+        }
+        marks
+    }
+}

@@ -1,0 +1,122 @@
+//! What may be in flight, where that is learned.
+//!
+//! Two kinds. A `concurrency` that adapts follows how the upstream does (`learn/adaptive.rs`). And where no
+//! `throttled_concurrency` is set, calls that go throttled after a 429 are at most as many as the limit on calls lets go in
+//! the time that a reply takes (Little's law): more of them at once would only be a herd. That time is the one that
+//! nine of ten replies keep to, so that a slow one does not hold up the pace.
+
+use super::lane::Use;
+use super::lesson::Lesson;
+use super::{Engine, InFlightCall, SLOT};
+use crate::config::{AdaptiveConfig, Reserve};
+use crate::dimension::Dimension;
+use crate::learn::adaptive::Adaptive;
+use crate::limit::{Counts, Definition};
+use crate::time::Nanos;
+use crate::tree::NIL;
+
+impl Engine {
+    /// Has the bound on what is in flight adapt, or no longer.
+    pub(super) fn set_adaptive(&mut self, spec: u32, rules: Option<&AdaptiveConfig>, now: Nanos) {
+        let most = self.specs[spec as usize].written.whole();
+        match (rules, self.school.adaptive.get_mut(&spec)) {
+            (Some(rules), Some(held)) if held.rules() == rules => held.change_most(most),
+            (Some(rules), _) => {
+                self.school.adaptive.insert(spec, Adaptive::new(rules.clone(), most));
+            }
+            (None, Some(_)) => drop(self.school.adaptive.remove(&spec)),
+            (None, None) => return,
+        }
+        self.fit_slots(spec, now);
+    }
+
+    /// A call ended of which it is known whether the upstream coped with it.
+    #[inline]
+    pub(super) fn coped(&mut self, call: &InFlightCall, failed: bool, now: Nanos) {
+        if !self.school.adaptive.is_empty() {
+            self.adapt(call, failed, now);
+        }
+    }
+
+    #[cold]
+    fn adapt(&mut self, call: &InFlightCall, failed: bool, now: Nanos) {
+        let uses = self.skeletons[call.skeleton as usize].slots.clone();
+        for (limit, _) in uses {
+            let held = &mut self.limits[limit as usize];
+            let (spec, in_flight) = (held.spec, held.meter.used(now));
+            let most = self.specs[spec as usize].written.whole();
+            let Some(adaptive) = self.school.adaptive.get_mut(&spec) else { continue };
+            adaptive.change_most(most);
+            if adaptive.ended(call.at, failed, in_flight, now) {
+                let bound = adaptive.bound();
+                self.fit_slots(spec, now);
+                let limit = self.limit_name(limit);
+                self.tell(Lesson::InFlight { limit, bound });
+            }
+        }
+    }
+
+    /// What was learned before about a bound that adapts.
+    pub(super) fn resume_adaptive(&mut self, spec: u32, bound: u64, now: Nanos) -> bool {
+        let Some(adaptive) = self.school.adaptive.get_mut(&spec) else { return false };
+        adaptive.resume(bound, now);
+        self.fit_slots(spec, now);
+        true
+    }
+
+    /// Brings a bound to what was learned. Every call takes one slot, so nobody's cost has to fit anew.
+    fn fit_slots(&mut self, spec: u32, now: Nanos) {
+        let bound = self.school.adaptive.get(&spec).map(Adaptive::bound);
+        let held = &mut self.specs[spec as usize];
+        held.learned.slots = bound;
+        let limit = held.shared;
+        if limit == NIL {
+            // Each key has its own.
+            self.put_in_force(spec, now);
+            return;
+        }
+        // There may be very many limits, and this is done often: they are not gone through for one.
+        let old = std::mem::replace(&mut held.definition, held.written.with(&held.learned));
+        held.withheld = held.definition.withheld(held.definition.whole());
+        held.definition.change(&mut self.limits[limit as usize].meter, now, self.unix_offset, &old);
+        self.see_if_plain(limit);
+        self.touched(limit);
+    }
+
+    /// The limit on the throttled calls of a route for which none is set: made when they first go throttled, brought up to
+    /// date each time that they begin to, and kept, since calls that took from it give back to it later.
+    pub(super) fn throttle_by_rate(&mut self, skeleton: u32, throttled: bool, now: Nanos) -> Option<Use> {
+        let held = &self.skeletons[skeleton as usize];
+        let (service, key) = (held.service, held.key.key.clone());
+        let on_calls = held.uses.iter().filter_map(|&(limit, _)| {
+            let spec = self.limits[limit as usize].spec;
+            let of = &self.specs[spec as usize];
+            let Counts::Rate { dimension: Dimension::Requests, rate, .. } = &of.definition.counts else {
+                return None;
+            };
+            let rank = (super::scope::depth(&of.level), rate.window());
+            super::change::mirrors(&of.level).then_some((rank, spec))
+        });
+        let (_, spec) = on_calls.min()?;
+        let of = &self.specs[spec as usize];
+        let (level, per_key, rate) = (of.level.clone(), of.per_key, of.definition.rate_of()?);
+        let known = self.specs.iter().position(|spec| {
+            !spec.gone && *spec.level == *level && matches!(spec.definition.counts, Counts::Throttled(_))
+        });
+        let took = self.school.spreads.get(&service).and_then(|spread| spread.most_keep_to());
+        let spec = match took.filter(|_| throttled) {
+            Some(took) => {
+                let flows = rate.units() as f64 / rate.window().as_secs_f64() * took.as_secs_f64();
+                let bound = (flows.ceil() as u64).max(1);
+                let definition = Definition::in_flight(Counts::Throttled(bound), Reserve::default());
+                let spec = self.define_one(&level, definition, per_key, now);
+                let limit = self.instance(spec, key.as_deref(), now);
+                let limit = self.limit_name(limit);
+                self.tell(Lesson::InFlight { limit, bound });
+                spec
+            }
+            None => known? as u32,
+        };
+        Some((self.instance(spec, key.as_deref(), now), SLOT))
+    }
+}
