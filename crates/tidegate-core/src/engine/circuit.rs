@@ -113,7 +113,9 @@ impl Engine {
             Fate::TurnedAway { .. } | Fate::OutOfQuota => circuit.breaker().policy().outcome_of_refusal(),
         };
         let took = now.since(call.at);
-        match circuit.breaker_mut().report(pass, outcome, took, now) {
+        let effect = circuit.breaker_mut().report(pass, outcome, took, now);
+        self.announce_breaker(breaker, effect);
+        match effect {
             Effect::None => {}
             Effect::Opened { .. } if self.services[service as usize].fail_queued => {
                 self.refuse_all_at(breaker, now);

@@ -93,6 +93,7 @@ impl Engine {
     }
 
     pub(super) fn tell(&mut self, lesson: Lesson) {
+        self.notice();
         let lessons = &mut self.school.lessons;
         if lessons.len() >= KEPT && !self.school.keeps_books {
             lessons.pop_front();

@@ -17,6 +17,7 @@ pub(crate) mod contention;
 mod deadlines;
 mod ended;
 mod explain;
+mod held;
 mod judge;
 mod lane;
 mod layout;
@@ -25,7 +26,9 @@ mod learned;
 mod lend;
 mod lesson;
 mod loops;
+mod news;
 mod order;
+mod outlook;
 mod pass;
 mod predict;
 mod pump;
@@ -55,6 +58,8 @@ pub use explain::{FirstInLine, Passage, Stand, Terms};
 pub use learned::{Explained, LearnedLimit};
 pub use lend::LoanRequest;
 pub use lesson::Lesson;
+pub use news::News;
+pub use outlook::Outlook;
 pub use predict::Place;
 pub use status::{LimitStatus, ServiceCounts};
 pub use windows::BackoffStatus;
@@ -65,6 +70,7 @@ use self::deadlines::Deadlines;
 use self::lane::{Lane, Run, Waiter};
 use self::learn::School;
 use self::loops::LoopRecord;
+use self::news::Bulletin;
 use self::pump::Candidate;
 use self::route::{LoopType, Service, Skeleton, SkeletonKey};
 use self::windows::Window;
@@ -74,7 +80,7 @@ use crate::limit::{Limit, Spec};
 use crate::priority::Priority;
 use crate::refusal::Refusal;
 use crate::time::Nanos;
-use crate::tree::{Arena, Sorted};
+use crate::tree::{Arena, NIL, Sorted};
 
 /// Kinds of units on one route: at most seven dimensions, and the slot itself.
 pub(crate) const MAX_UNIT_KINDS: usize = 8;
@@ -94,6 +100,8 @@ pub struct Grant {
     index: u32,
     class: Priority,
     at: Nanos,
+    /// The limit that held it longest, if it waited.
+    held_by: u32,
 }
 
 /// A call in flight: what it took, from where, under which config.
@@ -217,6 +225,8 @@ pub struct Engine {
     patient: bool,
     /// What replies teach.
     school: School,
+    /// What happened to windows and breakers.
+    bulletin: Bulletin,
 
     timers: Sorted<(Nanos, u32)>,
     deadlines: Deadlines,
@@ -281,6 +291,7 @@ impl Engine {
             passes: Vec::new(),
             patient: false,
             school: School::default(),
+            bulletin: Bulletin::default(),
             timers: Sorted::default(),
             deadlines: Deadlines::default(),
             dirty: BinaryHeap::new(),
@@ -385,7 +396,7 @@ impl Engine {
         if noted {
             self.note(index, at);
         }
-        Grant { index, class, at }
+        Grant { index, class, at, held_by: NIL }
     }
 }
 

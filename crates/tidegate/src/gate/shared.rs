@@ -47,6 +47,8 @@ pub(crate) struct Shared {
     pub timer: Arc<Timer>,
     /// How much output calls have had. Held for moments, and with no other lock.
     pub outputs: Mutex<Outputs>,
+    /// Woken when there is something to tell of.
+    pub noticed: tokio::sync::Notify,
 }
 
 #[derive(Debug)]
@@ -72,7 +74,8 @@ impl Shared {
         let inner = Mutex::new(Inner { engine, seats: Seats::default(), armed: None, lost: 0 });
         let rules = RwLock::new(Arc::new(Rules::new(config, refusals_count, &Rules::default())));
         let outputs = Mutex::default();
-        Ok(Shared { inner, rules, clock, chance, simple, timer: Arc::default(), outputs })
+        let (timer, noticed) = (Arc::default(), tokio::sync::Notify::new());
+        Ok(Shared { inner, rules, clock, chance, simple, timer, outputs, noticed })
     }
 
     pub fn reconfigure(&self, config: &Config) -> Result<(), ChangeError> {
@@ -312,7 +315,11 @@ impl Shared {
         let mut inner = self.inner.lock();
         let now = inner.time(now);
         let result = what(&mut inner.engine, now);
+        let noticed = inner.engine.take_notice();
         self.hand_out(inner);
+        if noticed {
+            self.noticed.notify_one();
+        }
         result
     }
 
