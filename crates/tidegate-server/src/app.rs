@@ -105,11 +105,11 @@ impl App {
                 return Ok(shape::plain(status, code, message));
             }
             let path = request.uri().path().to_owned();
-            let (service, mut prepared) = match route(&path) {
+            let (service, mut prepared, prefix) = match route(&path) {
                 // Boxed, since it is larger than what waits behind a proxied call.
                 Ok(Route::Own) => return Ok(Box::pin(v1::answer(&self, door, *request)).await),
                 Err(message) => return Ok(shape::plain(StatusCode::BAD_REQUEST, "bad_hint", &message)),
-                Ok(Route::Service { who, service, path }) => {
+                Ok(Route::Service { who, service, path: rest }) => {
                     let (found, caller) = self.meet(door, service, request.headers());
                     let caller = match caller {
                         Ok(caller) => caller,
@@ -122,12 +122,12 @@ impl App {
                         let message = format!("no service named `{service}` in the config");
                         return Ok(shape::plain(StatusCode::NOT_FOUND, "unknown_service", &message));
                     };
-                    let prepared = found.prepare(&self, &caller, &who, service, path, *request).await;
-                    (found, prepared)
+                    let prepared = found.prepare(&self, &caller, &who, service, rest, *request).await;
+                    (found, prepared, path.len() - rest.len())
                 }
             };
             Ok(match &mut prepared {
-                Ok(prepared) => prepared.go(&self, service.shape()).await,
+                Ok(prepared) => prepared.go(&self, &service, &path[..prefix]).await,
                 Err((status, code, message)) => service.shape().error(*status, code, message),
             })
         }

@@ -268,7 +268,7 @@ impl Server {
     fn tend(&mut self) {
         self.tasks.push(tokio::spawn(self.app.permits.clone().expire()));
         let app = self.app.clone();
-        self.tasks.push(tokio::spawn(async move { app.events.watch(&app.gate).await }));
+        self.tasks.push(tokio::spawn(async move { app.events.follow(&app.gate).await }));
         if let Some(file) = self.file.clone() {
             self.tasks.push(tokio::spawn(file.follow(self.app.clone())));
         }

@@ -13,6 +13,7 @@ mod attempt;
 mod client;
 mod headers;
 mod hints;
+mod location;
 mod memory;
 mod path;
 mod reply;
@@ -32,7 +33,7 @@ use tidegate::wire::{Meaning, Shown};
 use tidegate::{Attempt, Call, ExecuteError};
 use tidegate_core::request::Asked;
 use tidegate_core::stream_usage::asking;
-use tracing::debug;
+use tracing::{Instrument, debug};
 
 use crate::app::{App, Counted};
 use crate::auth::Caller;
@@ -41,6 +42,7 @@ use crate::events::Event;
 use crate::refusal::millis;
 use crate::route::Who;
 use crate::shape::Shape;
+use crate::span;
 use attempt::{Failed, Head, Reply, send};
 use source::{Source, Unread};
 use upstream::Nowhere;
@@ -149,7 +151,10 @@ impl Service {
 
 impl Prepared {
     /// Makes the call.
-    pub async fn go(&mut self, app: &App, shape: Shape) -> Response<Body> {
+    ///
+    /// `prefix` is what the client wrote before the path at the service.
+    pub async fn go(&mut self, app: &App, service: &Service, prefix: &str) -> Response<Body> {
+        let shape = service.shape();
         let Prepared { call, head, source, hide_usage, counted } = self;
         let (call, head, source) = (&*call, &*head, &*source);
         let took = Mutex::new(Took::default());
@@ -172,7 +177,8 @@ impl Prepared {
         if only_once {
             execute = execute.retry(no_retries());
         }
-        let (mut response, gave_up) = match (&mut execute).await {
+        let span = span::of(call, app);
+        let (mut response, gave_up) = match (&mut execute).instrument(span.clone()).await {
             Ok(reply) => (pass_on(reply, *hide_usage, counted.take()), false),
             Err(ExecuteError::Refused(refused)) => {
                 app.events.tell(|| Event::refused(call.service(), &refused));
@@ -188,15 +194,10 @@ impl Prepared {
                 (shape.error(StatusCode::BAD_GATEWAY, "upstream_broken", message), false)
             }
         };
+        service.lead_back(response.headers_mut(), prefix);
         let took = took.into_inner();
-        debug!(
-            service = call.service(),
-            method = %head.method,
-            status = response.status().as_u16(),
-            attempts = took.attempts,
-            waited_ms = millis(took.waited),
-            "call"
-        );
+        span::ended(&span, took.waited, took.attempts, response.status());
+        span.in_scope(|| debug!(method = %head.method, "the call is over"));
         took.tell(response.headers_mut());
         if gave_up {
             // What was worth trying again was tried: an SDK that goes on would only multiply it.

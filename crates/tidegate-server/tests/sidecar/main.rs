@@ -3,11 +3,13 @@
 
 mod changing;
 mod client;
+mod explaining;
 mod faults;
 mod forwarding;
 mod gone;
 mod guard;
 mod hints;
+mod learning;
 mod memory;
 mod permits;
 mod refusals;

@@ -192,3 +192,28 @@ async fn what_is_unknown_or_makes_no_sense_changes_nothing() {
     assert_eq!(end(&server, &held, "burn", "").await.0, 404);
     assert_eq!(end(&server, &held, "complete", "").await.0, 200);
 }
+
+#[tokio::test]
+async fn usage_may_be_the_vendors_own_object() {
+    let config = "[services.claude]\npreset = \"anthropic\"\n\
+        input_tokens = { limit = \"1000/h\", algorithm = \"token-bucket\", burst = 1000 }\n\
+        [services.plain]\ntokens = { limit = \"1000/h\", algorithm = \"token-bucket\", burst = 1000 }\n";
+    let server =
+        started(Server::builder().config(Config::parse(config).expect("valid")).listen("127.0.0.1:0")).await;
+    let claude = permit(&server, r#"{"service": "claude", "cost": {"input_tokens": 500}}"#).await;
+    let usage = r#"{"usage": {"input_tokens": 10, "cache_read_input_tokens": 90, "output_tokens": 5,
+        "server_tool_use": {"web_search_requests": 0}}}"#;
+    assert_eq!(end(&server, &claude, "complete", usage).await.0, 200);
+    assert_eq!(
+        limit(&server, "claude/input_tokens/1h").await["used"],
+        10,
+        "what came from the cache is free there"
+    );
+
+    let plain = permit(&server, r#"{"service": "plain", "cost": {"tokens": 500}}"#).await;
+    let nonsense = r#"{"usage": {"tokens": {"deep": 1}}}"#;
+    assert_eq!(end(&server, &plain, "complete", nonsense).await.0, 400, "and the permit is still out");
+    let usage = r#"{"usage": {"prompt_tokens": 30, "completion_tokens": 12, "total_tokens": 42}}"#;
+    assert_eq!(end(&server, &plain, "complete", usage).await.0, 200);
+    assert_eq!(limit(&server, "plain/tokens/1h").await["used"], 42);
+}

@@ -13,7 +13,7 @@ const LONGEST_ID: usize = 256;
 /// The body of `POST /v1/acquire`.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Asked {
+pub(in crate::v1) struct Asked {
     service: String,
     endpoint: Option<String>,
     model: Option<String>,
@@ -35,7 +35,7 @@ pub(super) struct Asked {
 type Says = fn(Call, &str) -> Call;
 
 /// What is wrong with something: a word and a sentence.
-pub(super) type Wrong = (&'static str, String);
+pub(in crate::v1) type Wrong = (&'static str, String);
 
 impl Asked {
     pub fn service(&self) -> &str {

@@ -8,10 +8,12 @@ mod delivery;
 mod reported;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::json;
+use tracing::{Instrument, debug};
 
 use super::read::read;
 use crate::app::App;
@@ -21,9 +23,10 @@ use crate::events::Event;
 use crate::permits::{Claimed, End, Gone, Owner, PermitId};
 use crate::refusal::millis;
 use crate::shape::{self, Shape};
-use asked::Asked;
+use crate::span;
 use reported::Reported;
 
+pub(super) use asked::Asked;
 pub(crate) use delivery::Delivery;
 
 /// `POST /v1/acquire`
@@ -61,14 +64,20 @@ pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> 
     let lease = config.config.permit_lease;
     drop(config);
     let _counted = app.count_call();
-    let permit = match app.gate.acquire(call).await {
+    let (span, began) = (span::of(&call, app), Instant::now());
+    let permit = match app.gate.acquire(call).instrument(span.clone()).await {
         Ok(permit) => permit,
         Err(refused) => {
             app.events.tell(|| Event::refused(asked.service(), &refused));
-            return Shape::Plain.refused(&refused);
+            let response = Shape::Plain.refused(&refused);
+            span::ended(&span, began.elapsed(), 0, response.status());
+            span.in_scope(|| debug!("no permit is given"));
+            return response;
         }
     };
     let waited = permit.waited();
+    span::ended(&span, waited, 1, StatusCode::OK);
+    span.in_scope(|| debug!("a permit is given"));
     match claim.grant(permit, lease) {
         Ok(permit) => {
             let granted = json!({
