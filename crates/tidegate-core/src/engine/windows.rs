@@ -158,8 +158,8 @@ impl Engine {
         let index = self.window_of(scope, now);
         let rules = self.rules_of(&self.windows[index].scope);
         let window = &mut self.windows[index];
-        let (before, until) = (window.until, now.after(span));
-        window.until = window.until.max(until);
+        let before = window.until;
+        window.until = window.until.max(now.after(span));
         window.tail = window.tail.max(window.until.after(rules.window));
         let Window { limit, until, tail, .. } = *window;
         if until > before.max(now) {

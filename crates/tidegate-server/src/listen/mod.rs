@@ -194,7 +194,7 @@ impl Listening {
         if is_http2 {
             drive!(self.http2.serve_connection(stream, service))
         } else {
-            drive!(self.http1.serve_connection(stream, service))
+            drive!(self.http1.serve_connection(stream, service).with_upgrades())
         }
     }
 }

@@ -25,7 +25,10 @@ fn at_sidecar(there: &str, place: &Place, prefix: &str) -> Option<String> {
     let path = match there.strip_prefix('/') {
         Some(rest) if !rest.starts_with('/') => there,
         _ => {
-            let uri: Uri = there.split('#').next()?.parse().ok()?;
+            let whole = there.split('#').next()?;
+            // Without a scheme it is that of the request.
+            let scheme = if whole.starts_with("//") { format!("{}:", place.scheme) } else { String::new() };
+            let uri: Uri = format!("{scheme}{whole}").parse().ok()?;
             let is_there = uri.authority().is_some_and(|authority| {
                 let port = |port: Option<u16>, scheme: &Scheme| {
                     port.or(if *scheme == Scheme::HTTPS { Some(443) } else { Some(80) })

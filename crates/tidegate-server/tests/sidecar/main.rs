@@ -20,6 +20,7 @@ mod socket;
 mod stopping;
 mod streams;
 mod tokens;
+mod upgrades;
 
 use std::time::Duration;
 
