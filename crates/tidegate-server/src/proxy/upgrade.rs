@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tracing::debug;
 
 use crate::app::{App, Counted};
-use crate::listen::Phase;
+use crate::listen::{Phase, Room};
 
 /// As many bytes are on their way in each direction.
 const BUFFER: usize = 16 << 10;
@@ -29,6 +29,7 @@ const BUFFER: usize = 16 << 10;
 pub(super) struct Wish {
     client: OnUpgrade,
     protocol: HeaderValue,
+    room: Option<Room>,
 }
 
 /// An upstream that agreed.
@@ -49,7 +50,10 @@ impl Wish {
         // HTTP/2 without TLS is between two neighbours, and a client can have it from us without asking.
         let ours = protocol.as_bytes().eq_ignore_ascii_case(b"h2c");
         let wants = request.version() == Version::HTTP_11 && headers.get_all(CONNECTION).iter().any(says);
-        (wants && !ours).then(|| Wish { client: hyper::upgrade::on(request), protocol })
+        (wants && !ours).then(|| {
+            let room = request.extensions_mut().remove();
+            Wish { client: hyper::upgrade::on(request), protocol, room }
+        })
     }
 
     /// Has the upstream asked for it.
@@ -64,7 +68,7 @@ impl Wish {
         let phase = app.phase.subscribe();
         let (client, upstream, patience) = (self.client, agreed.upstream, app.times.upstream);
         tokio::spawn(async move {
-            let _counted = counted;
+            let _counted = (counted, self.room);
             carry(client, upstream, patience, phase).await;
             permit.finish(Outcome::done());
         });

@@ -69,6 +69,8 @@ async fn bytes_go_both_ways_and_the_permit_lives_as_long_as_the_connection() {
         heard(&mut stream, words).await;
         assert_eq!(in_flight(&server).await, 1, "it is still there");
     }
+    // It, and the one that asks; those that asked before are gone in a moment.
+    until(|| async { status(&server).await["connections"] == 2 }).await;
     stream.shutdown().await.expect("no more to say");
     ends(stream).await;
     holds_nothing(&server).await;
