@@ -18,15 +18,18 @@ const COMMANDS: [&[&str]; 4] = [
 /// Of `sea`, as `printf %s sea | sha256sum` has it.
 const HASH: &str = "4a69f19c8c264850d0f0fca1d7cd8ac0d07771cb9aaf5923c2c621a3e0f74475";
 
-/// A sidecar at the address of a folder's config; the token that it asks for is `sea`.
+/// A sidecar at the address that its folder's config says, and at a socket; the token that it asks for is `sea`.
 fn guarded() -> (Folder, Process) {
+    let free =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|found| found.local_addr()).expect("a port");
     let config = format!(
-        "[services.api]\nupstream = \"http://127.0.0.1:9\"\nconcurrency = 2\n\
+        "listen = \"{free}\"\n[services.openai]\npreset = \"openai\"\n\
+         [services.api]\nupstream = \"http://127.0.0.1:9\"\nconcurrency = 2\n\
          [auth.tokens.me]\nsha256 = \"{HASH}\"\nadmin = true\n"
     );
     let folder = Folder::with(&config);
     let socket = folder.0.join("socket");
-    let mut serve = folder.tidegate(&["serve", "--listen", "127.0.0.1:0", "--socket"]);
+    let mut serve = folder.tidegate(&["serve", "--socket"]);
     serve.arg(socket);
     let sidecar = Process::start(serve);
     (folder, sidecar)
@@ -60,6 +63,21 @@ fn a_token_is_taken_from_the_variable_that_is_named_or_from_ours() {
             outcome(asking(&folder, arguments, &named).env("MINE", "sea").env("TIDEGATE_TOKEN", "salt"));
         assert_eq!(named.0, Some(0), "{arguments:?}: {}", named.2);
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn run_shows_the_token_too() {
+    let (folder, _sidecar) = guarded();
+    let run = |token: &str| {
+        let mut command = asking(&folder, &["run", "--", "sh", "-c", "echo $OPENAI_BASE_URL"], &[]);
+        outcome(command.env("XDG_RUNTIME_DIR", &folder.0).env("TIDEGATE_TOKEN", token))
+    };
+    let (code, said, error) = run("");
+    assert_eq!((code, &*said), (Some(1), ""));
+    assert!(error.contains("TIDEGATE_TOKEN"), "{error}");
+    let (code, said, error) = run("sea");
+    assert!(code == Some(0) && said.contains("/openai/v1"), "{said} {error}");
 }
 
 #[test]

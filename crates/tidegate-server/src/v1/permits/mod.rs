@@ -31,18 +31,10 @@ pub(crate) use delivery::Delivery;
 
 /// `POST /v1/acquire`
 pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> Response<Body> {
-    let asked: Asked = match read(body, app.times.client).await {
-        Ok((asked, _)) => asked,
+    let (asked, call) = match Asked::read(app, caller, body).await {
+        Ok(asked) => asked,
         Err(told) => return *told,
     };
-    let call = match asked.call() {
-        Ok(call) => call,
-        Err((code, message)) => return shape::plain(StatusCode::BAD_REQUEST, code, &message),
-    };
-    let config = app.in_force();
-    if let Err((status, code, message)) = caller.may_call(&call, &config.config) {
-        return shape::plain(status, code, message);
-    }
     if !app.is_ready() {
         return shape::plain(StatusCode::SERVICE_UNAVAILABLE, "stopping", "no new calls are taken");
     }
@@ -61,8 +53,7 @@ pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> 
             return shape::plain(StatusCode::CONFLICT, "duplicate_id", message);
         }
     };
-    let lease = config.config.permit_lease;
-    drop(config);
+    let lease = app.in_force().config.permit_lease;
     let _counted = app.count_call();
     let (span, began) = (span::of(&call, app), Instant::now());
     let permit = match app.gate.acquire(call).instrument(span.clone()).await {
