@@ -73,6 +73,23 @@ else
   skip "official SDKs: openai and anthropic for Python and openai for node cannot be installed"
 fi
 
+# Licences, bans and sources are looked at by a test (tidegate-cli, dependencies) in every run. The tool itself also knows
+# advisories. To build it takes longer than all the rest, so that is done with --long only; and its database is on a host
+# that cannot be reached from everywhere, which says nothing about us: so that is told, and is no error where skips are.
+have_deny() { cargo deny --version >/dev/null 2>&1; }
+if have_deny || { [ "$long" = 1 ] && cargo install --locked --quiet cargo-deny; }; then
+  step "cargo deny: licences, bans, sources"
+  cargo deny --all-features check licenses bans sources
+  if cargo deny fetch db >/dev/null 2>&1; then
+    step "cargo deny: advisories"
+    cargo deny --all-features check --disable-fetch advisories
+  else
+    step "cargo deny: advisories are not looked at, their database cannot be reached"
+  fi
+else
+  step "cargo deny is not there (cargo install cargo-deny, or --long): advisories are not looked at"
+fi
+
 if [ "$long" = 1 ]; then
   step "a billion refills"
   cargo test --release --locked -p tidegate-core --test algorithms -- --ignored

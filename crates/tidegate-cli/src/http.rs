@@ -1,11 +1,22 @@
 //! One HTTP request to a server on this machine, and its whole answer: all that a command needs of HTTP.
 
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How much of an answer is read: more than a sidecar ever says.
 const MAX_ANSWER: u64 = 64 << 20;
+
+/// Whom to ask.
+#[derive(Clone, Debug)]
+pub enum Peer {
+    /// `host:port`
+    Tcp(String),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
 
 /// What to send.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,12 +35,14 @@ pub struct Answer {
     pub body: String,
 }
 
-/// Sends a request to `host:port` and reads the answer. `patience` is for the connection and for every stretch of
-/// silence.
-pub fn ask(authority: &str, request: Request<'_>, patience: Duration) -> io::Result<Answer> {
-    let mut stream = connect(authority, patience)?;
-    stream.set_read_timeout(Some(patience))?;
-    stream.set_write_timeout(Some(patience))?;
+/// Sends a request and reads the answer. `patience` is for the connection and for every stretch of silence.
+pub fn ask(peer: &Peer, request: Request<'_>, patience: Duration) -> io::Result<Answer> {
+    let mut stream = peer.connect(patience)?;
+    let authority = match peer {
+        Peer::Tcp(authority) => authority,
+        // Whoever may open the socket is who started the sidecar: no name is asked for there.
+        Peer::Unix(_) => "localhost",
+    };
     let Request { method, path, headers, body } = request;
     let length = body.len();
     // Version 1.0, so that the answer ends with the connection and never comes in chunks.
@@ -40,6 +53,42 @@ pub fn ask(authority: &str, request: Request<'_>, patience: Duration) -> io::Res
     let mut bytes = Vec::new();
     stream.take(MAX_ANSWER).read_to_end(&mut bytes)?;
     parse(&bytes).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP"))
+}
+
+/// Bytes there and back.
+trait Stream: Read + Write {}
+
+impl<S: Read + Write> Stream for S {}
+
+impl Peer {
+    fn connect(&self, patience: Duration) -> io::Result<Box<dyn Stream>> {
+        match self {
+            Peer::Tcp(authority) => {
+                let stream = connect(authority, patience)?;
+                stream.set_read_timeout(Some(patience))?;
+                stream.set_write_timeout(Some(patience))?;
+                Ok(Box::new(stream))
+            }
+            #[cfg(unix)]
+            Peer::Unix(path) => {
+                let stream = std::os::unix::net::UnixStream::connect(path)?;
+                stream.set_read_timeout(Some(patience))?;
+                stream.set_write_timeout(Some(patience))?;
+                Ok(Box::new(stream))
+            }
+            #[cfg(not(unix))]
+            Peer::Unix(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Tcp(authority) => f.write_str(authority),
+            Peer::Unix(path) => path.display().fmt(f),
+        }
+    }
 }
 
 fn connect(authority: &str, patience: Duration) -> io::Result<TcpStream> {

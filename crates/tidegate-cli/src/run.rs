@@ -18,7 +18,7 @@ use clap::Args;
 use tidegate::Priority;
 
 use crate::serve::config;
-use crate::sidecar::Sidecar;
+use crate::sidecar::{Sidecar, Token};
 use lease::Lease;
 pub use lease::Watched;
 use variables::Caller;
@@ -42,6 +42,8 @@ pub struct Run {
     /// The config file; tidegate.toml in the working directory if there is one.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    token: Token,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -64,9 +66,14 @@ impl Run {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let listen = config(self.config.as_deref())?.listen.clone();
         let lease = Lease::take(&listen)?;
-        let sidecar = match lease.is_shared().then(|| Sidecar::at(&listen)).transpose()?.flatten() {
+        let sidecar = match lease
+            .is_shared()
+            .then(|| Sidecar::listening(&listen, &self.token))
+            .transpose()?
+            .flatten()
+        {
             Some(sidecar) => sidecar,
-            None => start::sidecar(&lease, self.config.as_deref(), &listen)?,
+            None => start::sidecar(&lease, self.config.as_deref(), &listen, &self.token)?,
         };
         let services = variables::services(&sidecar.get("/v1/status")?);
         let set = self.caller().variables(&sidecar.url(), &services);

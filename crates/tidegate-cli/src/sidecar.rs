@@ -1,19 +1,24 @@
 //! The sidecar that runs: where it is, and what it answers.
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::Context;
 use clap::Args;
 use serde_json::Value;
 
-use crate::http::{Request, ask};
+use crate::Misuse;
+use crate::http::{Answer, Peer, Request, ask};
 use crate::serve::config;
 
 /// How long a sidecar on this machine may be silent.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The variable in which a token is looked for unless another one is named.
+const TOKEN: &str = "TIDEGATE_TOKEN";
 
 /// Which sidecar is meant.
 #[derive(Args, Debug)]
@@ -21,55 +26,103 @@ pub struct Which {
     /// Where the sidecar listens, if not where the config says: 127.0.0.1:8429.
     #[arg(long, value_name = "ADDR")]
     sidecar: Option<String>,
+    /// The Unix socket on which it listens, in the place of an address.
+    #[arg(long, value_name = "PATH", conflicts_with = "sidecar")]
+    socket: Option<PathBuf>,
+    #[command(flatten)]
+    token: Token,
     /// The config file that says where it listens; tidegate.toml in the working directory if there is one.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
 
+/// What to show to a sidecar that asks for a token. Never on the command line itself, where everybody could read it.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Token {
+    /// The variable that holds the token, if the sidecar asks for one; TIDEGATE_TOKEN if not said.
+    #[arg(long, value_name = "VARIABLE")]
+    token_env: Option<String>,
+}
+
+impl Token {
+    /// The token, if there is one.
+    fn read(&self) -> Result<Option<String>, Misuse> {
+        let named = self.token_env.as_deref();
+        let token = std::env::var(named.unwrap_or(TOKEN)).ok().filter(|token| !token.is_empty());
+        match (named, &token) {
+            (Some(name), None) => Err(Misuse(format!("--token-env: the variable {name} is not set"))),
+            _ if token.as_ref().is_some_and(|token| !token.bytes().all(|byte| byte.is_ascii_graphic())) => {
+                Err(Misuse("the token has characters that no header can carry".into()))
+            }
+            _ => Ok(token),
+        }
+    }
+}
+
 impl Which {
     /// The sidecar, if one is there.
     pub fn find(&self) -> anyhow::Result<Option<Sidecar>> {
-        Ok(Sidecar::at(&self.listen()?)?)
+        let token = self.token.read()?;
+        Ok(Sidecar::at(self.peer()?, token)?)
     }
 
     /// The sidecar, or the reason why there is none.
     pub fn sidecar(&self) -> anyhow::Result<Sidecar> {
-        let listen = self.listen()?;
-        Sidecar::at(&listen)?.with_context(|| {
-            format!("no sidecar listens on {listen}: start one with `tidegate serve`, or say --sidecar ADDR")
+        let (peer, token) = (self.peer()?, self.token.read()?);
+        Sidecar::at(peer.clone(), token)?.with_context(|| {
+            format!("no sidecar listens on {peer}: start one with `tidegate serve`, or say --sidecar ADDR")
         })
     }
 
-    fn listen(&self) -> anyhow::Result<String> {
-        match &self.sidecar {
-            Some(address) => {
+    fn peer(&self) -> anyhow::Result<Peer> {
+        Ok(match (&self.socket, &self.sidecar) {
+            (Some(path), _) => Peer::Unix(path.clone()),
+            (None, Some(address)) => {
                 let address = address.strip_prefix("http://").unwrap_or(address);
-                Ok(address.trim_end_matches('/').to_owned())
+                Peer::Tcp(address.trim_end_matches('/').to_owned())
             }
-            None => Ok(config(self.config.as_deref())?.listen.clone()),
-        }
+            (None, None) => Peer::Tcp(config(self.config.as_deref())?.listen.clone()),
+        })
     }
 }
 
 /// A sidecar that answered.
 #[derive(Clone, Debug)]
 pub struct Sidecar {
-    authority: String,
+    peer: Peer,
+    /// A line of a request's head, or nothing.
+    token: String,
 }
 
 impl Sidecar {
-    /// The sidecar that listens there, if something does.
+    /// The sidecar that listens at an address, if something does.
     ///
     /// # Errors
     /// If something else listens there.
-    pub fn at(listen: &str) -> io::Result<Option<Sidecar>> {
-        let sidecar = Sidecar { authority: reachable(listen) };
+    pub fn listening(listen: &str, token: &Token) -> anyhow::Result<Option<Sidecar>> {
+        Ok(Sidecar::at(Peer::Tcp(listen.to_owned()), token.read()?)?)
+    }
+
+    fn at(peer: Peer, token: Option<String>) -> io::Result<Option<Sidecar>> {
+        let listen = peer.to_string();
+        let peer = match peer {
+            Peer::Tcp(listen) => Peer::Tcp(reachable(&listen)),
+            socket => socket,
+        };
+        let token = token.map_or_else(String::new, |token| format!("x-tidegate-token: {token}\r\n"));
+        let sidecar = Sidecar { peer, token };
         let request = Request { method: "GET", path: "/healthz", ..Request::default() };
-        let answer = match ask(&sidecar.authority, request, PATIENCE) {
+        let answer = match ask(&sidecar.peer, request, PATIENCE) {
             Ok(answer) => answer,
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(None),
             // It accepted and closed at once: it ends.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+            // No socket was ever there, or none is left.
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && matches!(sidecar.peer, Peer::Unix(_)) =>
+            {
+                return Ok(None);
+            }
             Err(error) => return Err(io::Error::new(error.kind(), format!("{listen}: {error}"))),
         };
         let is_ours = |health: Value| health["tidegate"].is_string();
@@ -80,14 +133,22 @@ impl Sidecar {
         Err(io::Error::new(io::ErrorKind::AddrInUse, words))
     }
 
-    /// Its URL, without a path.
+    /// Its URL, without a path; of a socket its path.
     pub fn url(&self) -> String {
-        format!("http://{}", self.authority)
+        match &self.peer {
+            Peer::Tcp(authority) => format!("http://{authority}"),
+            socket => socket.to_string(),
+        }
     }
 
     /// What it says of itself under a path.
     pub fn get(&self, path: &str) -> anyhow::Result<Value> {
         self.ask("GET", path, "")
+    }
+
+    /// Asks it something that takes words to ask.
+    pub fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.ask("POST", path, &body.to_string())
     }
 
     /// Has something changed.
@@ -101,19 +162,45 @@ impl Sidecar {
     }
 
     fn ask(&self, method: &str, path: &str, body: &str) -> anyhow::Result<Value> {
-        let headers = if body.is_empty() { "" } else { "content-type: application/json\r\n" };
-        let answer = ask(&self.authority, Request { method, path, headers, body }, PATIENCE)
-            .with_context(|| format!("the sidecar on {} does not answer", self.authority))?;
+        let kind = if body.is_empty() { "" } else { "content-type: application/json\r\n" };
+        let headers = &format!("{}{kind}", self.token);
+        let answer = ask(&self.peer, Request { method, path, headers, body }, PATIENCE)
+            .with_context(|| format!("the sidecar on {} does not answer", self.peer))?;
         let value: Value = serde_json::from_str(&answer.body).unwrap_or_default();
         if (200..300).contains(&answer.status) {
             return Ok(value);
         }
-        match value["error"]["message"].as_str() {
-            Some(message) => Err(anyhow!("{message}")),
-            None => bail!("the sidecar on {} answers {} with {}", self.authority, method, answer.status),
+        let told = Answered { status: answer.status, message: self.said(method, &answer, &value) };
+        Err(told.into())
+    }
+
+    fn said(&self, method: &str, answer: &Answer, value: &Value) -> String {
+        match (answer.status, value["error"]["message"].as_str()) {
+            (401, _) if self.token.is_empty() => format!(
+                "the sidecar on {} asks for a token: put it into {TOKEN}, or name another variable by --token-env",
+                self.peer
+            ),
+            (401, _) => format!("the sidecar on {} does not know the token that was sent", self.peer),
+            (_, Some(message)) => message.to_owned(),
+            (status, None) => format!("the sidecar on {} answers {method} with {status}", self.peer),
         }
     }
 }
+
+/// What a sidecar has against a request.
+#[derive(Debug)]
+pub struct Answered {
+    pub status: u16,
+    message: String,
+}
+
+impl fmt::Display for Answered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Answered {}
 
 /// The address at which this machine reaches what listens there: that of all interfaces is none.
 fn reachable(listen: &str) -> String {

@@ -36,6 +36,8 @@ impl Status {
             limits_table(&limits),
             backoffs(&status["backoffs"]),
             breakers(&status["breakers"]),
+            learned(&status["learned"]),
+            advice(&status["outputs"]),
         ];
         print(&parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n"))
     }
@@ -125,6 +127,47 @@ fn breakers(breakers: &Value) -> String {
         }
     };
     breakers.as_array().into_iter().flatten().filter(open).map(line).collect()
+}
+
+/// What was learned of each limit, a line for each.
+fn learned(limits: &Value) -> String {
+    let line = |limit: &Value| {
+        let mut words =
+            vec![format!("{} by {}", count(number(&limit["in_force"])), text(&limit["algorithm"]))];
+        let mut say = |name: &str, say: &dyn Fn(f64) -> String| {
+            words.extend(limit[name].as_f64().map(say));
+        };
+        say("told", &|told| format!("replies tell of {}", count(told as u64)));
+        say("bucket", &|size| format!("it counts as a bucket of {} does", count(size as u64)));
+        say("ceiling", &|share| format!("only {} goes through", percent(share)));
+        say("others_per_second", &|rate| format!("others take {rate:.1} a second"));
+        say("jitter_ms", &|ms| {
+            format!("calls overtake each other by {}", span(Duration::from_secs_f64(ms / 1e3)))
+        });
+        say("burst", &|units| format!("{} go at once, since calls give much back", count(units as u64)));
+        format!("{} was learned: {}\n", text(&limit["limit"]), words.join("; "))
+    };
+    limits.as_array().into_iter().flatten().map(line).collect()
+}
+
+/// Which calls ask for much more output than they have.
+fn advice(outputs: &Value) -> String {
+    let line = |seen: &Value| {
+        let advice = seen["advice"].as_object()?;
+        let tokens = |name: &str| count(advice.get(name).map(number).unwrap_or_default());
+        let of = [&seen["service"], &seen["model"]].into_iter().filter_map(Value::as_str);
+        Some(format!(
+            "{}: calls ask for {} tokens at most, and {} would do\n",
+            of.collect::<Vec<_>>().join(" "),
+            tokens("asked"),
+            tokens("max_tokens")
+        ))
+    };
+    outputs.as_array().into_iter().flatten().filter_map(line).collect()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
 }
 
 fn number(value: &Value) -> u64 {

@@ -341,6 +341,12 @@ impl Call {
         self.priority
     }
 
+    /// Who makes it, if it says so.
+    #[must_use]
+    pub fn stated_loop(&self) -> Option<&str> {
+        self.loop_id.as_deref()
+    }
+
     /// The type of its loop, if it says so.
     #[must_use]
     pub fn stated_loop_type(&self) -> Option<&str> {

@@ -1,5 +1,7 @@
 //! Endpoint and model patterns: text with `*` for anything.
 
+use crate::config::ServiceConfig;
+
 /// A pattern; the more of it is literal, the more specific it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pattern(Box<str>);
@@ -53,6 +55,16 @@ pub(crate) fn most_specific<'a>(
         .filter(|(_, pattern)| pattern.matches(text))
         .max_by(|(_, a), (_, b)| a.specificity().cmp(&b.specificity()).then_with(|| b.0.cmp(&a.0)))
         .map(|(index, _)| index)
+}
+
+impl ServiceConfig {
+    /// The most specific of its endpoint patterns that matches a method and path.
+    #[must_use]
+    pub fn endpoint_pattern(&self, endpoint: &str) -> Option<&str> {
+        let patterns: Vec<Pattern> = self.endpoints.keys().map(|text| Pattern::new(text)).collect();
+        let found = most_specific(patterns.iter().enumerate(), endpoint)?;
+        self.endpoints.keys().nth(found).map(String::as_str)
+    }
 }
 
 #[cfg(test)]

@@ -10,13 +10,14 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use parking_lot::{Mutex, RwLock};
 use tidegate::{Config, Gate};
+use tokio::sync::watch;
 use tracing::warn;
 
 use crate::auth::{Caller, Tokens};
 use crate::body::Body;
 use crate::events::{Event, Events};
 use crate::guard::{Guard, Turned};
-use crate::listen::Door;
+use crate::listen::{Door, Phase};
 use crate::live::{Changes, NoChange, Wanted};
 use crate::permits::Permits;
 use crate::proxy::{Client, Memory, Service, Services};
@@ -30,9 +31,12 @@ use crate::v1;
 pub(crate) struct App {
     pub gate: Gate,
     pub client: Client,
+    pub upgrades: Client,
     pub memory: Arc<Memory>,
     pub times: Times,
     pub started: Instant,
+    /// For those whose connections are not the listener's any more.
+    pub phase: watch::Sender<Phase>,
     guard: Guard,
     pub permits: Arc<Permits>,
     pub events: Events,
@@ -71,12 +75,21 @@ impl InForce {
 }
 
 impl App {
-    pub fn new(gate: Gate, config: Config, services: Services, guard: Guard, times: Times) -> App {
+    pub fn new(
+        gate: Gate,
+        config: Config,
+        services: Services,
+        guard: Guard,
+        times: Times,
+        phase: watch::Sender<Phase>,
+    ) -> App {
         let exposed = guard.exposed();
         let memory = Arc::new(Memory::new(config.buffer_memory));
         App {
             gate,
             client: Client::new(times.connect),
+            upgrades: Client::for_upgrades(times.connect),
+            phase,
             memory,
             times,
             started: Instant::now(),
@@ -105,11 +118,11 @@ impl App {
                 return Ok(shape::plain(status, code, message));
             }
             let path = request.uri().path().to_owned();
-            let (service, mut prepared) = match route(&path) {
+            let (service, mut prepared, prefix) = match route(&path) {
                 // Boxed, since it is larger than what waits behind a proxied call.
                 Ok(Route::Own) => return Ok(Box::pin(v1::answer(&self, door, *request)).await),
                 Err(message) => return Ok(shape::plain(StatusCode::BAD_REQUEST, "bad_hint", &message)),
-                Ok(Route::Service { who, service, path }) => {
+                Ok(Route::Service { who, service, path: rest }) => {
                     let (found, caller) = self.meet(door, service, request.headers());
                     let caller = match caller {
                         Ok(caller) => caller,
@@ -122,12 +135,12 @@ impl App {
                         let message = format!("no service named `{service}` in the config");
                         return Ok(shape::plain(StatusCode::NOT_FOUND, "unknown_service", &message));
                     };
-                    let prepared = found.prepare(&self, &caller, &who, service, path, *request).await;
-                    (found, prepared)
+                    let prepared = found.prepare(&self, &caller, &who, service, rest, *request).await;
+                    (found, prepared, path.len() - rest.len())
                 }
             };
             Ok(match &mut prepared {
-                Ok(prepared) => prepared.go(&self, service.shape()).await,
+                Ok(prepared) => prepared.go(&self, &service, &path[..prefix]).await,
                 Err((status, code, message)) => service.shape().error(*status, code, message),
             })
         }

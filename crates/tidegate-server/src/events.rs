@@ -1,23 +1,23 @@
 //! What happens, for whoever listens: one event a line of an SSE stream.
 //!
-//! Whoever causes something tells it here; it costs one look while nobody listens. Windows and breakers change by
-//! themselves as time passes and as calls end, and the gate does not tell: while somebody listens they are looked at ten
-//! times a second, and what differs is told. Something new to tell is one more kind of [`Event`].
+//! Whoever causes something tells it here; it costs one look while nobody listens. What happens in the gate (a window, a
+//! breaker, something learned) the gate tells itself, in the order in which it happened, so that nothing is missed however
+//! short it was; that a window is over by itself follows from when it opened. Something new to tell is one more kind of
+//! [`Event`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidegate::{BreakerState, Gate, Refused};
-use tokio::sync::{Notify, broadcast};
+use tidegate::{BreakerState, BreakerStatus, Gate, Nanos, News, Refused};
+use tokio::sync::broadcast;
+use tokio::time::Instant;
 
+use crate::learned;
 use crate::refusal::millis;
 
 /// How many events a listener may lag behind.
 const KEPT: usize = 1_024;
-/// How often windows and breakers are looked at while somebody listens.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +30,8 @@ pub(crate) enum Event {
     WindowClosed { key: String },
     /// A breaker is in another state.
     Breaker { name: String, state: &'static str },
+    /// Something was learned about a limit of the upstream.
+    Learned(Value),
     /// A limit was changed by hand.
     LimitChanged { name: String, to: Value },
     /// Another config is in force.
@@ -63,6 +65,7 @@ impl Event {
             }
             Event::WindowClosed { key } => ("window_closed", json!({ "key": key })),
             Event::Breaker { name, state } => ("breaker", json!({ "name": name, "state": state })),
+            Event::Learned(learned) => ("learned", learned.clone()),
             Event::LimitChanged { name, to } => ("limit_changed", json!({ "name": name, "to": to })),
             Event::ConfigReloaded => ("config_reloaded", json!({})),
             Event::ConfigRefused { error } => ("config_refused", json!({ "error": error })),
@@ -75,12 +78,11 @@ impl Event {
 #[derive(Debug)]
 pub(crate) struct Events {
     sender: broadcast::Sender<Arc<Event>>,
-    listened: Notify,
 }
 
 impl Events {
     pub fn new() -> Events {
-        Events { sender: broadcast::channel(KEPT).0, listened: Notify::new() }
+        Events { sender: broadcast::channel(KEPT).0 }
     }
 
     /// Tells an event that is made only if somebody listens.
@@ -93,62 +95,101 @@ impl Events {
 
     /// All events from now on.
     pub fn listen(&self) -> broadcast::Receiver<Arc<Event>> {
-        let receiver = self.sender.subscribe();
-        self.listened.notify_one();
-        receiver
+        self.sender.subscribe()
     }
 
-    /// Looks at windows and breakers while somebody listens, for as long as it is polled.
-    pub async fn watch(&self, gate: &Gate) {
+    /// Tells what happens in the gate, for as long as it is polled.
+    pub async fn follow(&self, gate: &Gate) {
+        let mut ends = Ends::default();
         loop {
-            self.listened.notified().await;
-            let mut before = Seen::of(gate);
-            while self.sender.receiver_count() > 0 {
-                tokio::time::sleep(LOOK).await;
-                let now = Seen::of(gate);
-                for event in now.since(&before) {
+            tokio::select! {
+                () = gate.noticed() => {}
+                () = ends.next() => {}
+            }
+            // What time has done comes before what was done since.
+            for event in ends.due(gate) {
+                self.tell(|| event);
+            }
+            for news in gate.news() {
+                if let Some(event) = ends.note(&news, gate.now()) {
                     self.tell(|| event);
                 }
-                before = now;
+            }
+            for lesson in gate.lessons() {
+                if let Some(learned) = learned::lesson(&lesson) {
+                    self.tell(|| Event::Learned(learned));
+                }
             }
         }
     }
 }
 
-/// Windows and breakers as they were.
+/// What time will do: when windows are over, and breakers let a probe go.
 #[derive(Debug, Default)]
-struct Seen {
-    /// With how long they are still open.
-    windows: BTreeMap<String, Duration>,
-    breakers: BTreeMap<String, &'static str>,
+struct Ends {
+    windows: BTreeMap<Arc<str>, Instant>,
+    breakers: BTreeMap<Arc<str>, Instant>,
 }
 
-impl Seen {
-    fn of(gate: &Gate) -> Seen {
-        let open = gate.backoffs().into_iter().filter(|window| !window.open_for.is_zero());
-        let breakers = gate.breakers().into_iter();
-        Seen {
-            windows: open.map(|window| (window.key.to_string(), window.open_for)).collect(),
-            breakers: breakers.map(|breaker| (breaker.name.to_string(), state(&breaker.state))).collect(),
+impl Ends {
+    /// Waits for the first of them.
+    async fn next(&self) {
+        match self.windows.values().chain(self.breakers.values()).min() {
+            Some(first) => tokio::time::sleep_until(*first).await,
+            None => std::future::pending().await,
         }
     }
 
-    fn since(&self, before: &Seen) -> Vec<Event> {
+    /// Those that are past.
+    fn due(&mut self, gate: &Gate) -> Vec<Event> {
+        let now = Instant::now();
         let mut events = Vec::new();
-        for (key, left) in &self.windows {
-            // One that was open has less left now, unless it was extended.
-            if before.windows.get(key).is_none_or(|before| left > before) {
-                events.push(Event::WindowOpened { key: key.clone(), open_for_ms: millis(*left) });
+        self.windows.retain(|key, end| {
+            if *end <= now {
+                events.push(Event::WindowClosed { key: key.to_string() });
             }
-        }
-        let closed = before.windows.keys().filter(|key| !self.windows.contains_key(*key));
-        events.extend(closed.map(|key| Event::WindowClosed { key: key.clone() }));
-        for (name, state) in &self.breakers {
-            if *state != before.breakers.get(name).copied().unwrap_or("closed") {
-                events.push(Event::Breaker { name: name.clone(), state });
-            }
+            *end > now
+        });
+        let is_due =
+            |breaker: &BreakerStatus| self.breakers.get(&breaker.name).is_some_and(|end| *end <= now);
+        // One that is gone with the config, or was closed by another one, lets nobody probe.
+        let probed = |breaker: &BreakerStatus| {
+            is_due(breaker) && matches!(breaker.state, BreakerState::HalfOpen { .. })
+        };
+        if self.breakers.values().any(|end| *end <= now) {
+            let half_open = gate.breakers().into_iter().filter(probed);
+            let told = |breaker: BreakerStatus| Event::Breaker {
+                name: breaker.name.to_string(),
+                state: state(&breaker.state),
+            };
+            events.extend(half_open.map(told));
+            self.breakers.retain(|_, end| *end > now);
         }
         events
+    }
+
+    /// Something happened, and what is to be told of it.
+    fn note(&mut self, news: &News, now: Nanos) -> Option<Event> {
+        Some(match news {
+            News::WindowOpened { key, until } => {
+                let open_for = until.since(now);
+                self.windows.insert(key.clone(), Instant::now() + open_for);
+                Event::WindowOpened { key: key.to_string(), open_for_ms: millis(open_for) }
+            }
+            News::WindowCleared { key } => {
+                self.windows.remove(key);
+                Event::WindowClosed { key: key.to_string() }
+            }
+            News::BreakerOpened { name, until } => {
+                self.breakers.insert(name.clone(), Instant::now() + until.since(now));
+                Event::Breaker { name: name.to_string(), state: "open" }
+            }
+            News::BreakerClosed { name } => {
+                self.breakers.remove(name);
+                Event::Breaker { name: name.to_string(), state: "closed" }
+            }
+            _ => return None,
+        })
     }
 }
 
@@ -163,33 +204,43 @@ pub(crate) fn state(state: &BreakerState) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tidegate::{Call, Config, Outcome};
+
     use super::*;
 
-    fn seen(windows: &[(&str, u64)], breakers: &[(&str, &'static str)]) -> Seen {
-        Seen {
-            windows: windows
-                .iter()
-                .map(|(key, ms)| ((*key).to_owned(), Duration::from_millis(*ms)))
-                .collect(),
-            breakers: breakers.iter().map(|(name, state)| ((*name).to_owned(), *state)).collect(),
-        }
-    }
+    #[tokio::test(start_paused = true)]
+    async fn what_opens_and_closes_in_no_time_is_told_and_so_is_what_time_does() {
+        let config = "[services.api]\n[services.b]\nbreaker = { failures = 1, open_for = \"30s\" }\n";
+        let config = Config::parse(config).expect("valid");
+        let gate = Gate::builder().config(config).build().expect("valid");
+        let events = Arc::new(Events::new());
+        let mut heard = events.listen();
+        let (follows, followed) = (events.clone(), gate.clone());
+        tokio::spawn(async move { follows.follow(&followed).await });
+        let mut told = async move |number: usize| {
+            let mut told = Vec::new();
+            for _ in 0..number {
+                told.push(heard.recv().await.expect("an event").told());
+            }
+            told
+        };
 
-    #[test]
-    fn what_differs_is_told_and_time_that_passes_is_not() {
-        let before = seen(&[("a", 500), ("b", 500), ("c", 50)], &[("x", "open"), ("y", "closed")]);
-        let now =
-            seen(&[("a", 400), ("b", 900), ("d", 70)], &[("x", "half_open"), ("y", "closed"), ("z", "open")]);
-        let told: Vec<_> = now.since(&before).iter().map(Event::told).collect();
+        gate.set_backoff("api", Duration::from_secs(5)).expect("known");
+        gate.clear_backoff("api");
+        gate.set_backoff("api", Duration::from_secs(2)).expect("known");
+        let api = json!({ "key": "api" });
+        let opened = |ms: u64| ("window_opened", json!({ "key": "api", "open_for_ms": ms }));
         assert_eq!(
-            told,
-            [
-                ("window_opened", json!({ "key": "b", "open_for_ms": 900 })),
-                ("window_opened", json!({ "key": "d", "open_for_ms": 70 })),
-                ("window_closed", json!({ "key": "c" })),
-                ("breaker", json!({ "name": "x", "state": "half_open" })),
-                ("breaker", json!({ "name": "z", "state": "open" })),
-            ]
+            told(4).await,
+            [opened(5_000), ("window_closed", api.clone()), opened(2_000), ("window_closed", api)]
         );
+
+        gate.try_acquire(Call::to("b")).expect("it goes").finish(Outcome::failed());
+        let breaker = |state: &str| ("breaker", json!({ "name": "b/breaker", "state": state }));
+        assert_eq!(told(2).await, [breaker("open"), breaker("half_open")]);
+        gate.try_acquire(Call::to("b")).expect("a probe").finish(Outcome::done());
+        assert_eq!(told(1).await, [breaker("closed")]);
     }
 }

@@ -13,7 +13,9 @@
 //! The parts: `listen` (connections, and their end), `guard` (no page of a browser and no other host gets in), `auth`
 //! (whose token allows what), `route` (what a path means), `proxy` (the way of one call), `v1` (the sidecar's own
 //! answers), `permits` (those that others hold), `live` (limits changed by hand), `reload` (the config file while it
-//! runs), `events` (what happens, for whoever listens), `refusal` and `shape` (what a client is told that may not go), [`in_force`] (the limits of a config, each with where it is from).
+//! runs), `events` (what happens, for whoever listens), `learned` (what was learned of the upstream, as JSON), [`explain`] (what a
+//! call would meet), `refusal` and `shape` (what a client is told that may not go), [`in_force`] (the limits of a config,
+//! each with where it is from), `span` (what `tracing` is told of a call).
 
 #![warn(missing_docs)]
 
@@ -21,8 +23,10 @@ mod app;
 mod auth;
 mod body;
 mod events;
+pub mod explain;
 mod guard;
 pub mod in_force;
+mod learned;
 mod listen;
 mod live;
 mod permits;
@@ -32,6 +36,7 @@ mod reload;
 mod route;
 mod server;
 mod shape;
+mod span;
 mod v1;
 
 pub use refusal::{headers, status};

@@ -193,8 +193,8 @@ impl ServerBuilder {
         }
         let guard = Guard::new(&listen, address, self.anywhere);
         let socket = self.socket.or_else(|| config.listen_unix.as_deref().map(at_home));
-        let app = Arc::new(App::new(gate, config, services, guard, self.times));
         let (phase, phases) = watch::channel(Phase::Serving);
+        let app = Arc::new(App::new(gate, config, services, guard, self.times, phase.clone()));
         let listening = Arc::new(Listening::new(app.clone(), phases, self.max_connections));
         *app.reloads.lock() = Reloads::of(file.as_deref());
         let mut server = Server {
@@ -268,7 +268,7 @@ impl Server {
     fn tend(&mut self) {
         self.tasks.push(tokio::spawn(self.app.permits.clone().expire()));
         let app = self.app.clone();
-        self.tasks.push(tokio::spawn(async move { app.events.watch(&app.gate).await }));
+        self.tasks.push(tokio::spawn(async move { app.events.follow(&app.gate).await }));
         if let Some(file) = self.file.clone() {
             self.tasks.push(tokio::spawn(file.follow(self.app.clone())));
         }

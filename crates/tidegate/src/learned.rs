@@ -1,8 +1,8 @@
 //! What a gate has learned from the upstream, to be shown and kept.
 
-use tidegate_core::Call;
-use tidegate_core::engine::{Explained, LearnedLimit, Lesson};
+use tidegate_core::engine::{Explained, LearnedLimit, Lesson, News, Outlook, Terms};
 use tidegate_core::learn::{Advice, Outputs};
+use tidegate_core::{Call, Priority};
 
 use crate::gate::Gate;
 use crate::refused::Refused;
@@ -11,8 +11,14 @@ use crate::refused::Refused;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Explanation {
+    /// The priority that it has, its own or its loop type's.
+    pub priority: Priority,
+    /// Whether it would go now; else what would hold it, and for how long.
+    pub outlook: Outlook,
     /// The limits on its way, in the order in which it passes them.
     pub limits: Vec<Explained>,
+    /// What each of them says, in the same order.
+    pub terms: Vec<Terms>,
     /// The output that such calls have on average, if there is experience.
     pub expected_output: Option<u64>,
     /// What they could ask for at most, if they ask for much more than they need.
@@ -20,7 +26,8 @@ pub struct Explanation {
 }
 
 impl Gate {
-    /// The limits that a call must pass, how they stand, and what was learned about them.
+    /// What a call would meet if it came now: whether it would go, what would hold it and for how long, the limits that it
+    /// must pass, how they stand, and what was learned about them. It consumes nothing.
     ///
     /// ```
     /// use tidegate::{Call, Config, Gate};
@@ -29,16 +36,23 @@ impl Gate {
     /// let explanation = gate.explain(&Call::to("openai"))?;
     /// assert_eq!(&*explanation.limits[0].limit, "openai/requests/1m");
     /// assert!(explanation.limits[0].learned.is_none(), "no reply has told anything yet");
+    /// assert_eq!(explanation.outlook, tidegate::Outlook::Goes);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
     /// If the call names a service that is not there.
     pub fn explain(&self, call: &Call) -> Result<Explanation, Refused> {
-        let limits = self.shared.act(|engine, now| engine.explain(call, now));
-        let limits = limits.map_err(|refusal| self.shared.refused(refusal))?;
+        let call = &self.shared.priced(call.clone());
+        let told = self.shared.act(|engine, now| {
+            let priority = engine.priority_of(call, now)?;
+            let terms = engine.passages(call, now)?.into_iter().map(|passage| passage.terms).collect();
+            Ok((priority, engine.outlook(call, now)?, engine.explain(call, now)?, terms))
+        });
+        let (priority, outlook, limits, terms) = told.map_err(|refusal| self.shared.refused(refusal))?;
         let outputs = self.shared.outputs.lock();
-        Ok(Explanation { limits, expected_output: outputs.expected(call), advice: outputs.advice(call) })
+        let (expected_output, advice) = (outputs.expected(call), outputs.advice(call));
+        Ok(Explanation { priority, outlook, limits, terms, expected_output, advice })
     }
 
     /// Every limit about which something was learned.
@@ -56,6 +70,18 @@ impl Gate {
     #[must_use]
     pub fn lessons(&self) -> Vec<Lesson> {
         self.shared.act(|engine, _| engine.lessons())
+    }
+
+    /// What happened to windows and breakers since this was last asked, oldest first; of very many the latest.
+    #[must_use]
+    pub fn news(&self) -> Vec<News> {
+        self.shared.act(|engine, _| engine.news())
+    }
+
+    /// Waits until there are [lessons](Gate::lessons) or [news](Gate::news) that nobody has waited for. For one listener:
+    /// of several, one is woken.
+    pub async fn noticed(&self) {
+        self.shared.noticed.notified().await;
     }
 
     /// Experience with how much output calls have.

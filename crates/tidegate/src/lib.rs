@@ -71,7 +71,7 @@ pub use simple::RateLimitConfig;
 pub use state::{OnFailure, StateError, StateFile};
 pub use tidegate_core::engine::{
     BackoffStatus, BreakerState, BreakerStatus, ChangeError, Explained, LearnedLimit, Lesson, LimitStatus,
-    Place, ServiceCounts,
+    News, Outlook, Place, ServiceCounts, Terms,
 };
 pub use tidegate_core::retry::{self, RetryPolicy};
 pub use tidegate_core::time::Nanos;

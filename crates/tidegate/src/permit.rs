@@ -35,6 +35,12 @@ impl Permit {
         self.waited
     }
 
+    /// The limit that held the call longest, if it waited.
+    #[must_use]
+    pub fn held_by(&self) -> Option<Arc<str>> {
+        self.grant.as_ref().and_then(|grant| self.gate.act(|engine, _| engine.held_by(grant)))
+    }
+
     /// The call ended so. What it cost less than was reserved returns to where it came from, unless the
     /// service keeps it; what it cost more is debt.
     pub fn finish(self, outcome: Outcome) {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::tally::Tally;
-use crate::http::{Request, ask};
+use crate::http::{Peer, Request, ask};
 
 /// A loop: who it is, and what it has to do.
 pub struct Loop {
@@ -44,13 +44,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Everybody who calls one API.
 pub struct Side {
-    authority: String,
+    peer: Peer,
     manner: Manner,
 }
 
 impl Side {
     pub fn new(authority: String, manner: Manner) -> Side {
-        Side { authority, manner }
+        Side { peer: Peer::Tcp(authority), manner }
     }
 
     /// Does all jobs of all loops, or gives up on them.
@@ -101,6 +101,6 @@ impl Side {
     fn call(&self, path: &str) -> bool {
         let headers = "content-type: application/json\r\n";
         let request = Request { method: "POST", path, headers, body: BODY };
-        ask(&self.authority, request, PATIENCE).is_ok_and(|answer| answer.status == 200)
+        ask(&self.peer, request, PATIENCE).is_ok_and(|answer| answer.status == 200)
     }
 }

@@ -1,23 +1,22 @@
 //! `tidegate explain call`: which limits a call would meet, which of them binds, how long it would wait and what would
 //! free it.
 //!
-//! The way of a call is the engine's own answer for the config. How the limits stand is asked of the sidecar, if one
-//! runs; without one, the limit is named that would bind first if such calls came without a pause.
+//! All of it is the engine's own answer: that of the sidecar, if one runs; else that of one which has just started with the
+//! config, and then the limit is named that would bind first if such calls came without a pause.
 
 mod way;
 
 use std::io::{self, IsTerminal};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use serde_json::Value;
-use tidegate::Priority;
-use tidegate_core::{Call, Engine, Nanos, presets};
+use serde_json::{Value, json};
+use tidegate::{Call, Gate, Priority};
+use tidegate_core::presets;
 
 use crate::serve::config;
-use crate::sidecar::Which;
+use crate::sidecar::{Answered, Sidecar, Which};
 use crate::{Misuse, print};
-use way::{Held, Way};
+use way::Way;
 
 /// Say which limits a call would meet, which one binds, how long it would wait and what would free it.
 ///
@@ -57,28 +56,47 @@ pub struct ExplainCall {
 
 impl ExplainCall {
     pub fn run(self) -> anyhow::Result<()> {
+        let way = match self.which.find()? {
+            Some(sidecar) => Way::live(self.ask(&sidecar)?),
+            None => Way::written(self.reckon()?),
+        };
+        let for_a_person = self.text || (!self.json && io::stdout().is_terminal());
+        print(&if for_a_person { way.text() } else { format!("{}\n", way.json()) })
+    }
+
+    fn ask(&self, sidecar: &Sidecar) -> anyhow::Result<Value> {
+        let cost = self.tokens.map_or_else(|| json!({}), |tokens| json!({ "tokens": tokens }));
+        let call = json!({
+            "service": self.service,
+            "endpoint": self.endpoint,
+            "model": self.model,
+            "loop": self.loop_id,
+            "loop_type": self.loop_type,
+            "priority": self.priority.map(Priority::name),
+            "cost": cost,
+        });
+        sidecar.post("/v1/explain", &call).map_err(|error| match error.downcast_ref::<Answered>() {
+            // A sidecar with another config would be asked about limits that it does not have.
+            Some(Answered { status: 404, .. }) => Misuse(format!(
+                "the sidecar on {} has no service `{}`: it runs with another config",
+                sidecar.url(),
+                self.service
+            ))
+            .into(),
+            _ => error,
+        })
+    }
+
+    /// What a sidecar would say that has just started.
+    fn reckon(&self) -> anyhow::Result<Value> {
         let mut config = config(self.which.config.as_deref())?;
         if config.services.is_empty() {
             config.services = presets::served();
         }
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        let mut engine = Engine::new(&config, Nanos::ZERO, unix)
-            .map_err(|error| Misuse(format!("the config cannot be: {error}")))?;
-        let call = self.call();
-        let known = engine.passages(&call, Nanos::ZERO);
-        let passages = known.map_err(|refusal| Misuse(format!("such a call is refused: {refusal}")))?;
-        let priority = engine.priority_of(&call, Nanos::ZERO).unwrap_or(Priority::Normal);
-        let live = match self.which.find()? {
-            Some(sidecar) => {
-                let (limits, status) = (sidecar.get("/v1/limits")?, sidecar.get("/v1/status")?);
-                self.must_be_there(&sidecar.url(), &status)?;
-                Some(Held::new(limits["limits"].clone(), status["backoffs"].clone()))
-            }
-            None => None,
-        };
-        let way = Way::new(&self.service, passages, priority, live.as_ref());
-        let for_a_person = self.text || (!self.json && io::stdout().is_terminal());
-        print(&if for_a_person { way.text() } else { format!("{}\n", way.json()) })
+        let gate = Gate::builder().config(config).build();
+        let gate = gate.map_err(|error| Misuse(format!("the config cannot be: {error}")))?;
+        let told = tidegate_server::explain::call(&gate, &self.call());
+        Ok(told.map_err(|refused| Misuse(format!("such a call is refused: {refused}")))?)
     }
 
     fn call(&self) -> Call {
@@ -102,16 +120,5 @@ impl ExplainCall {
             call = call.tokens(tokens);
         }
         call
-    }
-
-    /// A sidecar with another config would be asked about limits that it does not have.
-    fn must_be_there(&self, url: &str, status: &Value) -> Result<(), Misuse> {
-        if status["services"].get(&self.service).is_some() {
-            return Ok(());
-        }
-        Err(Misuse(format!(
-            "the sidecar on {url} has no service `{}`: it runs with another config",
-            self.service
-        )))
     }
 }

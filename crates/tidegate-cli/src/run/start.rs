@@ -10,11 +10,11 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, bail};
 
 use super::lease::Lease;
-use crate::sidecar::Sidecar;
+use crate::sidecar::{Sidecar, Token};
 
 /// Starts a sidecar that ends when the lock behind `lease` is free; or finds the one that another `run` started
 /// meanwhile.
-pub fn sidecar(lease: &Lease, config: Option<&Path>, listen: &str) -> anyhow::Result<Sidecar> {
+pub fn sidecar(lease: &Lease, config: Option<&Path>, listen: &str, token: &Token) -> anyhow::Result<Sidecar> {
     let log = lease.log();
     // Appended to, so that two that start at once do not write over each other.
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&log);
@@ -32,11 +32,12 @@ pub fn sidecar(lease: &Lease, config: Option<&Path>, listen: &str) -> anyhow::Re
     let mut first = String::new();
     BufReader::new(child.stdout.take().context("no pipe")?).read_line(&mut first)?;
     if let Some(address) = first.trim().strip_prefix("http://") {
-        return Sidecar::at(address)?.with_context(|| format!("the sidecar on {address} ended at once"));
+        return Sidecar::listening(address, token)?
+            .with_context(|| format!("the sidecar on {address} ended at once"));
     }
     child.wait().context("cannot wait for the sidecar")?;
     if lease.is_shared()
-        && let Some(sidecar) = Sidecar::at(listen)?
+        && let Some(sidecar) = Sidecar::listening(listen, token)?
     {
         return Ok(sidecar);
     }

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::outcome;
 use super::served::{Folder, Process, served};
-use super::stand_in::StandIn;
 
 const CONFIG: &str = "listen = \"127.0.0.1:1\"
 [global]
@@ -126,16 +125,22 @@ fn nobody_knows_how_long_a_slot_takes() {
 
 #[test]
 fn an_open_window_holds_calls_back() {
-    const STATUS: &str = r#"{"services": {"api": {}}, "backoffs": [
-        {"key": "api", "open_for_ms": 12000}, {"key": "api/model:other", "open_for_ms": 50000}, {"key": "ap", "open_for_ms": 60000}]}"#;
-    let sidecar = StandIn::start(404, "{}", &[("/v1/status", STATUS), ("/v1/limits", r#"{"limits": []}"#)]);
-    let said = explained(&Folder::with(CONFIG), Some(&sidecar.address), &[]);
-    assert_eq!(
-        (&said["backoff"]["key"], &said["expected_wait_ms"]),
-        (&json!("api"), &json!(12_000)),
-        "{said}"
-    );
-    assert!(said["freed_by"].as_str().expect("words").contains("tidegate backoff clear api"), "{said}");
+    let (folder, _api, sidecar) = served("0", "requests = \"60/min\"\n");
+    let arguments = ["backoff", "set", "api", "60s", "--sidecar", &sidecar.address];
+    assert_eq!(outcome(&mut folder.tidegate(&arguments)).0, Some(0));
+    let said = explained(&folder, Some(&sidecar.address), &[]);
+    assert_eq!((&said["binding"], &said["position"]), (&json!("api/backoff"), &json!(1)), "{said}");
+    assert!(said["expected_wait_ms"].as_u64().is_some_and(|ms| ms > 30_000), "{said}");
+    assert!(said["freed_by"].as_str().expect("words").contains("tidegate backoff clear 'api'"), "{said}");
+}
+
+#[test]
+fn what_can_never_fit_is_told_with_and_without_a_sidecar() {
+    let (folder, _api, sidecar) = served("0", "tokens = \"1k/min\"\n");
+    for address in [Some(&*sidecar.address), None] {
+        let said = explained(&folder, address, &["--tokens", "1001"]);
+        assert_eq!((&said["fits"], &said["binding"]), (&json!(false), &json!("api/tokens/1m")), "{said}");
+    }
 }
 
 /// Begins a call, and waits until it waits.

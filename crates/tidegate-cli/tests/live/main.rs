@@ -1,10 +1,14 @@
-//! The commands that ask the sidecar that runs: `status`, `limit`, `backoff`, `explain call`.
+//! The commands that ask the sidecar that runs: `status`, `limit`, `backoff`, `explain call`, also with a token and over a
+//! Unix socket.
 
 mod changes;
 mod explain_call;
+#[path = "../common/process.rs"]
+mod process;
 mod served;
 mod stand_in;
 mod status;
+mod tokens;
 
 use std::process::{Command, Output};
 

@@ -33,7 +33,11 @@ fn it_shows_who_is_held_back_and_what_is_left_alone() {
     const STATUS: &str = r#"{"version": "0", "uptime_ms": 5000, "calls": 1, "waiting": 3, "connections": 2, "services": {},
         "backoffs": [{"key": "openai", "open_for_ms": 12000, "throttled_for_ms": 22000, "waiting": 3},
                      {"key": "github", "open_for_ms": 0, "throttled_for_ms": 4000, "waiting": 0}],
-        "breakers": [{"name": "a", "state": "open", "probe_in_ms": 7000}, {"name": "quiet", "state": "closed"}]}"#;
+        "breakers": [{"name": "a", "state": "open", "probe_in_ms": 7000}, {"name": "quiet", "state": "closed"}],
+        "learned": [{"limit": "openai/requests/1m", "algorithm": "token-bucket", "in_force": 300, "told": 300, "bucket": 60,
+                     "ceiling": 0.9, "others_per_second": 2.5, "jitter_ms": 12.0, "burst": 40}],
+        "outputs": [{"service": "openai", "model": "gpt-4o", "expected_output": 80,
+                     "advice": {"asked": 4096, "max_tokens": 300}}]}"#;
     let sidecar = StandIn::start(404, "{}", &[("/v1/status", STATUS), ("/v1/limits", r#"{"limits": []}"#)]);
     let folder = Folder::with("");
     let (code, said, error) = outcome(&mut folder.tidegate(&["status", "--sidecar", &sidecar.address]));
@@ -43,6 +47,9 @@ fn it_shows_who_is_held_back_and_what_is_left_alone() {
         "openai is held back for 12.00 s more, 3 waiting",
         "github is throttled for 4.00 s more",
         "a is left alone, tried again in 7.00 s",
+        "openai/requests/1m was learned: 300 by token-bucket; replies tell of 300; it counts as a bucket of 60 does",
+        "only 90.0 % goes through; others take 2.5 a second; calls overtake each other by 12 ms",
+        "openai gpt-4o: calls ask for 4,096 tokens at most, and 300 would do",
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }

@@ -3,6 +3,8 @@
 
 #![cfg(unix)]
 
+#[path = "../common/process.rs"]
+mod process;
 mod world;
 
 use std::process::Stdio;
@@ -10,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use world::{
-    Home, RATE, api, assert_all_done, assert_answered_once_though_some_failed, assert_each_once, node,
+    Home, RATE, api, assert_all_done, assert_answered_once_though_some_failed, assert_each_once, json, node,
     program, python, said,
 };
 
@@ -86,7 +88,7 @@ fn a_program_of_high_priority_overtakes_a_batch_of_thousands() {
     let api = api("openai", &[]);
     let home = Home::new(&api);
     let sidecar = home.serve();
-    let waiting = || sidecar.get("/v1/status")["waiting"].as_u64().expect("a number");
+    let waiting = || json(&sidecar, "/v1/status")["waiting"].as_u64().expect("a number");
 
     let words = python("batch.py", &[&hundreds]);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();

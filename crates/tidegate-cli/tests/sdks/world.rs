@@ -1,48 +1,21 @@
 //! A limited API, a sidecar in front of it, and programs that call it with official SDKs.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
+use super::process::Process;
+
 /// What the API takes in a second.
 pub const RATE: u32 = 20;
 
-/// A process that is ended with the test.
-pub struct Process {
-    child: Child,
-    /// `host:port`, from its first line.
-    pub address: String,
-}
-
-impl Process {
-    pub fn start(mut command: Command) -> Process {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
-        let mut first = String::new();
-        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut first).expect("a line");
-        let address = first.trim().strip_prefix("http://").expect("a URL").to_owned();
-        Process { child, address }
-    }
-
-    /// What it answers to a GET, as JSON.
-    pub fn get(&self, path: &str) -> Value {
-        let mut stream = TcpStream::connect(&self.address).expect("it listens");
-        write!(stream, "GET {path} HTTP/1.0\r\nhost: {}\r\n\r\n", self.address).expect("sent");
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply).expect("an answer");
-        serde_json::from_str(reply.split_once("\r\n\r\n").expect("HTTP").1).expect("JSON")
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
+/// What a process answers to a GET, as JSON.
+pub fn json(process: &Process, path: &str) -> Value {
+    let reply = process.get(path);
+    serde_json::from_str(reply.split_once("\r\n\r\n").expect("HTTP").1).expect("JSON")
 }
 
 fn tidegate(arguments: &[&str]) -> Command {
@@ -183,5 +156,5 @@ fn assert_answered_once(records: &[Value], jobs: usize) {
 }
 
 fn records(api: &Process) -> Vec<Value> {
-    api.get("/_sim/records").as_array().expect("a list").clone()
+    json(api, "/_sim/records").as_array().expect("a list").clone()
 }

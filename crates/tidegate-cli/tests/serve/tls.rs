@@ -1,16 +1,19 @@
 //! Upstreams over TLS: who is trusted, and what is spoken.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::Full;
+use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use rustls::ServerConfig;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
@@ -41,12 +44,9 @@ fn secure_server(protocols: &[&str]) -> (SocketAddr, String) {
                 let acceptor = acceptor.clone();
                 tokio::spawn(async move {
                     let Ok(stream) = acceptor.accept(stream).await else { return };
-                    let service = service_fn(|request: Request<_>| async move {
-                        let words = format!("{:?} {}", request.version(), request.uri().path());
-                        Ok::<_, std::convert::Infallible>(Response::new(Full::new(Bytes::from(words))))
-                    });
+                    let service = service_fn(|request| async { Ok::<_, Infallible>(answer(request)) });
                     let builder = auto::Builder::new(TokioExecutor::new());
-                    builder.serve_connection(TokioIo::new(stream), service).await.ok();
+                    builder.serve_connection_with_upgrades(TokioIo::new(stream), service).await.ok();
                 });
             }
         });
@@ -54,8 +54,28 @@ fn secure_server(protocols: &[&str]) -> (SocketAddr, String) {
     (told.recv().expect("it listens"), signed.cert.pem())
 }
 
+/// Which version it was asked in; where the connection is to become something else it does, and says that.
+fn answer(mut request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let words = format!("{:?} {}", request.version(), request.uri().path());
+    if !request.headers().contains_key("upgrade") {
+        return Response::new(Full::new(Bytes::from(words)));
+    }
+    let upgrade = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        let mut stream = TokioIo::new(upgrade.await.expect("it was agreed"));
+        stream.write_all(format!("switched from {words}").as_bytes()).await.expect("sent");
+        stream.shutdown().await.ok();
+    });
+    let agreed = Response::builder().status(101).header("connection", "upgrade").header("upgrade", "sea");
+    agreed.body(Full::default()).expect("a response")
+}
+
 /// The sidecar in front of it, and what it answers.
 fn asked(server: SocketAddr, trusted: Option<&str>) -> String {
+    asked_with(server, trusted, "")
+}
+
+fn asked_with(server: SocketAddr, trusted: Option<&str>, headers: &str) -> String {
     let config = format!(
         "[services.api]\nupstream = \"https://localhost:{}\"\nretry = {{ max_retries = 0 }}\n",
         server.port()
@@ -64,7 +84,7 @@ fn asked(server: SocketAddr, trusted: Option<&str>) -> String {
     let path = folder.0.join("ca.pem").display().to_string();
     let environment = [("SSL_CERT_FILE", &*path)];
     let sidecar = Sidecar::start(&config, if trusted.is_some() { &environment } else { &[] });
-    ask(sidecar.address, "/api/x", "")
+    ask(sidecar.address, "/api/x", headers)
 }
 
 #[test]
@@ -75,6 +95,13 @@ fn the_systems_authorities_are_trusted_and_http2_is_spoken_where_it_can_be() {
     let (server, certificate) = secure_server(&["http/1.1"]);
     let said = asked(server, Some(&certificate));
     assert!(said.ends_with("HTTP/1.1 /x"), "{said}");
+}
+
+#[test]
+fn a_connection_becomes_something_else_though_http2_could_be_spoken() {
+    let (server, certificate) = secure_server(&["h2", "http/1.1"]);
+    let said = asked_with(server, Some(&certificate), "connection: upgrade\r\nupgrade: sea\r\n");
+    assert!(said.starts_with("HTTP/1.1 101") && said.ends_with("switched from HTTP/1.1 /x"), "{said}");
 }
 
 #[test]

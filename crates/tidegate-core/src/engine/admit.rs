@@ -209,12 +209,12 @@ impl Engine {
     }
 
     /// The lane in which calls of its kind wait already.
-    fn lane_of(&self, arrival: &Arrival) -> Option<u32> {
+    pub(super) fn lane_of(&self, arrival: &Arrival) -> Option<u32> {
         self.lane_index.get(&(arrival.skeleton, arrival.loop_, arrival.class)).copied()
     }
 
     /// Whether a call may go past those of its own kind that wait: only if that moves nobody.
-    fn may_pass(&mut self, lane: u32, units: &Units, now: Nanos) -> bool {
+    pub(super) fn may_pass(&mut self, lane: u32, units: &Units, now: Nanos) -> bool {
         let allowed = self.allowance(lane, now);
         allowed.is_some_and(|allowed| units.iter().zip(&allowed).all(|(units, most)| units <= most))
     }
@@ -238,7 +238,12 @@ impl Engine {
     }
 
     /// Refuses a stated cost that can never fit, and brings an estimated one down to what can.
-    fn fit_or_refuse(&mut self, arrival: &mut Arrival, call: &Call, now: Nanos) -> Result<(), Refusal> {
+    pub(super) fn fit_or_refuse(
+        &mut self,
+        arrival: &mut Arrival,
+        call: &Call,
+        now: Nanos,
+    ) -> Result<(), Refusal> {
         if self.skeletons[arrival.skeleton as usize].observe {
             return Ok(());
         }
@@ -286,7 +291,13 @@ impl Engine {
     }
 
     /// Gives a call its place in its lane: the call, and the lane.
-    fn seat(&mut self, arrival: &Arrival, call: &Call, deadline: Nanos, arrived: Arrived) -> (u32, u32) {
+    pub(super) fn seat(
+        &mut self,
+        arrival: &Arrival,
+        call: &Call,
+        deadline: Nanos,
+        arrived: Arrived,
+    ) -> (u32, u32) {
         let lane = self.lane_for(arrival.skeleton, arrival.loop_, arrival.class);
         for &(limit, slot) in self.lanes[lane as usize].route.iter() {
             if !self.limits[limit as usize].meter.is_in_flight() {

@@ -117,6 +117,7 @@ impl Engine {
         if matches!(effect, Effect::Opened { .. } | Effect::Closed) {
             self.facts_changed();
         }
+        self.announce_breaker(breaker, effect);
         match effect {
             Effect::None => {}
             Effect::Opened { .. } if self.services[service as usize].fail_queued => {

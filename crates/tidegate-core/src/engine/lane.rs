@@ -10,6 +10,7 @@ use hashbrown::HashMap;
 
 use super::arrived::Arrived;
 use super::contention::LaneKey;
+use super::held::Stations;
 use super::route::Skeleton;
 use super::{Engine, MAX_UNIT_KINDS, Units};
 use crate::call::Shape;
@@ -39,6 +40,7 @@ pub(crate) struct Lane {
     pub bound: u32,
     pub slot: u8,
     pub key: LaneKey,
+    pub stations: Stations,
     /// The least that any of its calls costs at that limit.
     pub least: u64,
     /// Where the roster counts it.
@@ -108,6 +110,7 @@ impl Engine {
             bound: NIL,
             slot: 0,
             key: (0, 0, index),
+            stations: Stations::default(),
             least: 0,
             roster: self.services[service as usize].rosters[class as usize].add_lane(loop_, index),
         };

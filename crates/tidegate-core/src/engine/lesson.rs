@@ -120,6 +120,7 @@ impl Engine {
 
     pub(super) fn tell(&mut self, lesson: Lesson) {
         self.facts_changed();
+        self.notice();
         let lessons = &mut self.school.lessons;
         if lessons.len() >= KEPT && !self.school.keeps_books {
             lessons.pop_front();

@@ -22,6 +22,7 @@ mod explain;
 mod facts;
 mod feel;
 mod hear;
+mod held;
 mod judge;
 mod lane;
 mod layout;
@@ -29,8 +30,10 @@ mod learned;
 mod lend;
 mod lesson;
 mod loops;
+mod news;
 mod order;
 mod others;
+mod outlook;
 mod pass;
 mod predict;
 mod pump;
@@ -66,6 +69,8 @@ pub use facts::Facts;
 pub use learned::{Explained, LearnedLimit};
 pub use lend::LoanRequest;
 pub use lesson::{Lesson, Slowed};
+pub use news::News;
+pub use outlook::Outlook;
 pub use predict::Place;
 pub use status::{LimitStatus, ServiceCounts};
 pub use windows::BackoffStatus;
@@ -76,6 +81,7 @@ use self::contention::LaneKey;
 use self::deadlines::Deadlines;
 use self::lane::{Lane, Run, Waiter};
 use self::loops::LoopRecord;
+use self::news::Bulletin;
 use self::pump::Candidate;
 use self::route::{LoopType, Service, Skeleton, SkeletonKey};
 use self::school::School;
@@ -86,7 +92,7 @@ use crate::limit::{Limit, Spec};
 use crate::priority::Priority;
 use crate::refusal::Refusal;
 use crate::time::Nanos;
-use crate::tree::{Arena, Sorted};
+use crate::tree::{Arena, NIL, Sorted};
 
 /// Kinds of units on one route: at most seven dimensions, and the slot itself.
 pub(crate) const MAX_UNIT_KINDS: usize = 8;
@@ -106,6 +112,8 @@ pub struct Grant {
     index: u32,
     class: Priority,
     at: Nanos,
+    /// The limit that held it longest, if it waited.
+    held_by: u32,
 }
 
 /// A call in flight: what it took, from where, under which config.
@@ -229,6 +237,8 @@ pub struct Engine {
     patient: bool,
     /// What replies teach.
     school: School,
+    /// What happened to windows and breakers.
+    bulletin: Bulletin,
 
     timers: Sorted<(Nanos, u32)>,
     deadlines: Deadlines,
@@ -295,6 +305,7 @@ impl Engine {
             passes: Vec::new(),
             patient: false,
             school: School::default(),
+            bulletin: Bulletin::default(),
             timers: Sorted::default(),
             deadlines: Deadlines::default(),
             dirty: BinaryHeap::new(),
@@ -400,7 +411,7 @@ impl Engine {
         if noted {
             self.note(index, at);
         }
-        Grant { index, class, at }
+        Grant { index, class, at, held_by: NIL }
     }
 }
 

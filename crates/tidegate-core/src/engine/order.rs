@@ -38,6 +38,7 @@ impl Engine {
 
         let target = &mut self.lanes[lane as usize];
         target.bound = limit;
+        target.stations.note(limit, self.now);
         target.slot = slot;
         self.enter(lane);
         for (other, _) in route.iter().filter(|(other, _)| *other != limit) {

@@ -134,17 +134,37 @@ impl Engine {
 
     /// How many calls at the same limit rank before one. Looks at all of them.
     fn ranked_before(&self, lane: u32, waiter: u32, now: Nanos) -> usize {
-        let Lane { bound, class, slot, key: (tag, ..), skeleton, .. } = self.lanes[lane as usize];
-        let Some(contention) = &self.limits[bound as usize].contention else { return 0 };
+        let ahead = self.ahead_in_lane(lane, waiter);
+        let seq = self.waiters[waiter as usize].seq;
+        self.ranked_ahead(self.lanes[lane as usize].bound, lane, &ahead, seq, now)
+    }
+
+    /// How many calls at `limit` rank before one of `lane` that has `ahead` of its own lane before it, whether the lane
+    /// stands there or would.
+    pub(super) fn ranked_ahead(
+        &self,
+        limit: u32,
+        lane: u32,
+        ahead: &[u128; MAX_UNIT_KINDS],
+        seq: u64,
+        now: Nanos,
+    ) -> usize {
+        let Lane { bound, class, key: (own_tag, ..), skeleton, loop_, ref route, .. } =
+            self.lanes[lane as usize];
+        let Some(contention) = &self.limits[limit as usize].contention else { return 0 };
+        let slot = route.iter().find(|(id, _)| *id == limit).map_or(0, |(_, slot)| *slot);
         let inverse = u128::from(self.skeletons[skeleton as usize].inverse);
-        let own = self.ahead_in_lane(lane, waiter)[slot as usize];
-        let mine = (tag.saturating_add(own.saturating_mul(inverse)), self.waiters[waiter as usize].seq);
+        let tag = match &contention.classes[class as usize] {
+            Some(held) if bound != limit => held.tag(loop_),
+            _ => own_tag,
+        };
+        let mine = (tag.saturating_add(ahead[slot as usize].saturating_mul(inverse)), seq);
         let mut before = 0;
         for (index, held) in contention.classes.iter().enumerate() {
             let Some(held) = held else { continue };
             self.order.each(held.root, &mut |(_, _, other)| {
-                let higher = index > class as usize && !self.passes_by_age(bound, lane, other, now);
-                let older = index < class as usize && self.passes_by_age(bound, other, lane, now);
+                let higher = index > class as usize && !self.passes_by_age(limit, lane, other, now);
+                let older = index < class as usize && self.passes_by_age(limit, other, lane, now);
                 if higher {
                     before += self.lanes[other as usize].len as usize;
                 } else if older {

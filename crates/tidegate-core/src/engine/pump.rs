@@ -211,6 +211,7 @@ impl Engine {
         let held = &self.waiters[waiter as usize];
         let (units, enqueued) = (self.run_of(waiter).like.units, held.enqueued);
         let ticket = Ticket { index: waiter, generation: held.generation };
+        let held_by = self.lanes[lane as usize].stations.longest(enqueued, now);
 
         let paced = bound != NIL && !self.limits[bound as usize].meter.is_in_flight();
         let stamp = match paced && in_turn {
@@ -218,7 +219,8 @@ impl Engine {
             false => now,
         };
         self.keep_credit(lane, in_turn, &units, now);
-        let grant = self.spend(skeleton, loop_, class, units, &route, stamp, now);
+        let mut grant = self.spend(skeleton, loop_, class, units, &route, stamp, now);
+        grant.held_by = held_by;
         for &(limit, slot) in route.iter() {
             let units = i128::from(units[slot as usize]);
             self.charge_flow(limit, (loop_, skeleton, class as u8), units, in_turn && limit == bound, lane);

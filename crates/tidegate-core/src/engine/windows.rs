@@ -22,6 +22,7 @@ use std::time::Duration;
 use super::change::ChangeError;
 use super::ended::Exhausted;
 use super::lane::Use;
+use super::news::News;
 use super::scope::Scope;
 use super::{Engine, InFlightCall};
 use crate::algorithm::Meter;
@@ -91,6 +92,7 @@ impl Engine {
         {
             let window = &mut self.windows[index];
             was |= window.tail > now;
+            let cleared = (window.until > now).then(|| window.key.clone());
             window.until = window.until.min(now);
             window.tail = window.tail.min(now);
             let limit = window.limit;
@@ -98,6 +100,9 @@ impl Engine {
                 hold.open(now);
             }
             self.touched(limit);
+            if let Some(key) = cleared {
+                self.announce(News::WindowCleared { key });
+            }
         }
         self.facts_changed();
         self.end_tails(now);
@@ -155,9 +160,14 @@ impl Engine {
         let index = self.window_of(scope, now);
         let rules = self.rules_of(&self.windows[index].scope);
         let window = &mut self.windows[index];
+        let before = window.until;
         window.until = window.until.max(now.after(span));
         window.tail = window.tail.max(window.until.after(rules.window));
         let Window { limit, until, tail, .. } = *window;
+        if until > before.max(now) {
+            let key = window.key.clone();
+            self.announce(News::WindowOpened { key, until });
+        }
         self.windows_due = self.windows_due.min(tail);
         if rules.waits
             && let Meter::Hold(hold) = &mut self.limits[limit as usize].meter
@@ -291,8 +301,11 @@ impl Engine {
             match scope {
                 Some(scope) => self.windows[index].scope = scope,
                 None => {
-                    let limit = self.windows.remove(index).limit;
+                    let Window { limit, key, until, .. } = self.windows.remove(index);
                     self.remove_limit(limit);
+                    if until > now {
+                        self.announce(News::WindowCleared { key });
+                    }
                 }
             }
         }

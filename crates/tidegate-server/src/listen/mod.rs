@@ -14,6 +14,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::Request;
+use http::header::UPGRADE;
+use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -22,7 +25,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tracing::{debug, warn};
 
-use crate::app::App;
+use crate::app::{App, Counted};
 use patient::Patient;
 
 /// How many clients may be connected unless said otherwise: each call that waits has a connection.
@@ -47,6 +50,12 @@ pub(crate) enum Phase {
     Draining,
     /// They end.
     Cut,
+}
+
+/// A connection's place among all that there may be. It goes with what the connection becomes.
+#[derive(Clone)]
+pub(crate) struct Room {
+    _held: Arc<(Counted, OwnedSemaphorePermit)>,
 }
 
 /// Which way somebody came in.
@@ -146,9 +155,9 @@ impl Listening {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let _counted = (self.app.count_connection(), room);
+        let room = Room { _held: Arc::new((self.app.count_connection(), room)) };
         let mut phase = self.phase.clone();
-        if let Err(error) = self.speak(door, stream, &mut phase).await {
+        if let Err(error) = self.speak(door, stream, room, &mut phase).await {
             debug!(%error, "a connection broke");
         }
     }
@@ -157,6 +166,7 @@ impl Listening {
         &self,
         door: Door,
         mut stream: S,
+        room: Room,
         phase: &mut watch::Receiver<Phase>,
     ) -> Result<(), hyper::Error>
     where
@@ -174,7 +184,12 @@ impl Listening {
         let is_http2 = first.starts_with(PREFACE);
         let stream = Patient::new(stream, first, self.app.times.client);
         let app = self.app.clone();
-        let service = service_fn(move |request| app.clone().answer(door, Box::new(request)));
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            if request.headers().contains_key(UPGRADE) {
+                request.extensions_mut().insert(room.clone());
+            }
+            app.clone().answer(door, Box::new(request))
+        });
         // As hyper has it: both protocols, the same way, and no common type.
         macro_rules! drive {
             ($connection:expr) => {{
@@ -194,7 +209,7 @@ impl Listening {
         if is_http2 {
             drive!(self.http2.serve_connection(stream, service))
         } else {
-            drive!(self.http1.serve_connection(stream, service))
+            drive!(self.http1.serve_connection(stream, service).with_upgrades())
         }
     }
 }

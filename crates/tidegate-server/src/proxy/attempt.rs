@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
+use parking_lot::Mutex;
 use tidegate::wire::{Meaning, ReplyBody, judge};
 use tidegate::{Attempt, Outcome};
 
 use super::client::Client;
 use super::source::Outgoing;
 use super::timed::Timed;
+use super::upgrade::Agreed;
 use crate::server::Times;
 
 /// A reply, and the permit that goes with it.
@@ -20,6 +22,8 @@ pub(super) struct Head {
     pub method: Method,
     pub uri: Uri,
     pub headers: HeaderMap,
+    /// Whether the connection is to become something else.
+    pub upgrades: bool,
 }
 
 /// An attempt that did not succeed.
@@ -70,6 +74,7 @@ pub(super) async fn send(
     attempt: Attempt,
     meaning: &Meaning,
     times: Times,
+    agreed: &Mutex<Option<Agreed>>,
 ) -> Result<Reply, Failed> {
     let Some(body) = body else { return Err(Failed::Spent) };
     let mut request = Request::new(body);
@@ -77,7 +82,7 @@ pub(super) async fn send(
     *request.uri_mut() = head.uri.clone();
     *request.headers_mut() = head.headers.clone();
     let answered = async {
-        let reply = client.send(request).await.map_err(|error| {
+        let mut reply = client.send(request).await.map_err(|error| {
             tracing::debug!(error = &error as &dyn std::error::Error, "an attempt failed");
             if error.is_connect() {
                 attempt.report(Outcome::unreached());
@@ -87,6 +92,14 @@ pub(super) async fn send(
                 Failed::Broken
             }
         })?;
+        if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
+            if !head.upgrades {
+                attempt.report(Outcome::failed());
+                return Err(Failed::Broken);
+            }
+            let upstream = hyper::upgrade::on(&mut reply);
+            *agreed.lock() = Some(Agreed { upstream, permit: attempt.keep_permit() });
+        }
         let reply = reply.map(|body| Timed::new(body, times.upstream));
         judge(reply, &attempt, meaning).await.map_err(|reply| Failed::Reply(Box::new(reply)))
     };

@@ -38,6 +38,15 @@ pub(crate) struct Client {
 
 impl Client {
     pub fn new(patience: Duration) -> Client {
+        Client::built(patience, false)
+    }
+
+    /// For requests that want their connection to become something else: only HTTP/1.1 can, and no other may have it then.
+    pub fn for_upgrades(patience: Duration) -> Client {
+        Client::built(patience, true)
+    }
+
+    fn built(patience: Duration, upgrades: bool) -> Client {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
@@ -45,11 +54,15 @@ impl Client {
         let proxies = Proxies(Arc::new(Matcher::from_env()));
         let way = Way { http, proxies: proxies.clone(), patience };
         let tls = HttpsConnectorBuilder::new().with_tls_config(tls()).https_or_http();
-        let connector = tls.enable_all_versions().wrap_connector(way);
+        let connector = match upgrades {
+            true => tls.enable_http1().wrap_connector(way),
+            false => tls.enable_all_versions().wrap_connector(way),
+        };
         let client = legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(if upgrades { 0 } else { usize::MAX })
             .build(connector);
         Client { client, proxies }
     }

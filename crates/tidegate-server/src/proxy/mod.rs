@@ -13,17 +13,19 @@ mod attempt;
 mod client;
 mod headers;
 mod hints;
+mod location;
 mod memory;
 mod path;
 mod reply;
 mod source;
 mod timed;
+mod upgrade;
 mod upstream;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue, UPGRADE};
 use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
@@ -32,7 +34,7 @@ use tidegate::wire::{Meaning, Shown};
 use tidegate::{Attempt, Call, ExecuteError};
 use tidegate_core::request::Asked;
 use tidegate_core::stream_usage::asking;
-use tracing::debug;
+use tracing::{Instrument, debug};
 
 use crate::app::{App, Counted};
 use crate::auth::Caller;
@@ -41,8 +43,10 @@ use crate::events::Event;
 use crate::refusal::millis;
 use crate::route::Who;
 use crate::shape::Shape;
+use crate::span;
 use attempt::{Failed, Head, Reply, send};
 use source::{Source, Unread};
+use upgrade::Wish;
 use upstream::Nowhere;
 
 pub(crate) use client::Client;
@@ -64,6 +68,8 @@ pub(crate) struct Prepared {
     hide_usage: bool,
     /// Goes with the reply.
     counted: Option<Counted>,
+    /// What the connection is to become, if that is wanted; boxed, since few calls want it.
+    wish: Option<Box<Wish>>,
 }
 
 /// What a call took so far.
@@ -86,9 +92,10 @@ impl Service {
         who: &Who<'_>,
         name: &str,
         path: &str,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
     ) -> Result<Prepared, Wrong> {
         let wrong = |code, message: &str| (StatusCode::BAD_REQUEST, code, message.to_owned());
+        let wish = Wish::of(&mut request);
         let (mut parts, body) = request.into_parts();
         let uri = self.uri(path, parts.uri.query()).map_err(|nowhere| match nowhere {
             Nowhere::NoUpstream => (
@@ -116,6 +123,9 @@ impl Service {
 
         let headers = &mut parts.headers;
         headers::to_upstream(headers);
+        if let Some(wish) = &wish {
+            wish.put(headers);
+        }
         self.put_key(headers);
         let readable = source.whole().filter(|_| !headers.contains_key(CONTENT_ENCODING));
         let asked = readable.and_then(|body| Asked::read(body));
@@ -142,17 +152,22 @@ impl Service {
         if app.gate.waiting() > 0 {
             headers::detach(&mut parts.headers);
         }
-        let head = Head { method: parts.method, uri, headers: parts.headers };
-        Ok(Prepared { call, head, source, hide_usage, counted: Some(counted) })
+        let head = Head { method: parts.method, uri, headers: parts.headers, upgrades: wish.is_some() };
+        let wish = wish.map(Box::new);
+        Ok(Prepared { call, head, source, hide_usage, counted: Some(counted), wish })
     }
 }
 
 impl Prepared {
     /// Makes the call.
-    pub async fn go(&mut self, app: &App, shape: Shape) -> Response<Body> {
-        let Prepared { call, head, source, hide_usage, counted } = self;
+    ///
+    /// `prefix` is what the client wrote before the path at the service.
+    pub async fn go(&mut self, app: &App, service: &Service, prefix: &str) -> Response<Body> {
+        let shape = service.shape();
+        let Prepared { call, head, source, hide_usage, counted, wish } = self;
         let (call, head, source) = (&*call, &*head, &*source);
-        let took = Mutex::new(Took::default());
+        let (took, agreed) = (Mutex::new(Took::default()), Mutex::new(None));
+        let client = if head.upgrades { &app.upgrades } else { &app.client };
         let meaning = Meaning::of(&app.gate, call);
         let repeatable = head.headers.contains_key("idempotency-key");
         let only_once = source.whole().is_none();
@@ -162,7 +177,7 @@ impl Prepared {
                 waited: attempt.waited(),
                 held_by: attempt.held_by().cloned(),
             };
-            send(&app.client, head, source.next(), attempt, &meaning, app.times)
+            send(client, head, source.next(), attempt, &meaning, app.times, &agreed)
         });
         // In one place: whoever waits in the queue is as large as what stands here.
         let mut execute = execute.name_limits(true);
@@ -172,8 +187,15 @@ impl Prepared {
         if only_once {
             execute = execute.retry(no_retries());
         }
-        let (mut response, gave_up) = match (&mut execute).await {
-            Ok(reply) => (pass_on(reply, *hide_usage, counted.take()), false),
+        let span = span::of(call, app);
+        let (mut response, gave_up) = match (&mut execute).instrument(span.clone()).await {
+            Ok(reply) => match (wish.take(), agreed.lock().take()) {
+                (Some(wish), Some(agreed)) => {
+                    wish.come_true(agreed, app, counted.take());
+                    (switched(reply), false)
+                }
+                _ => (pass_on(reply, *hide_usage, counted.take()), false),
+            },
             Err(ExecuteError::Refused(refused)) => {
                 app.events.tell(|| Event::refused(call.service(), &refused));
                 (shape.refused(&refused), false)
@@ -188,15 +210,10 @@ impl Prepared {
                 (shape.error(StatusCode::BAD_GATEWAY, "upstream_broken", message), false)
             }
         };
+        service.lead_back(response.headers_mut(), prefix);
         let took = took.into_inner();
-        debug!(
-            service = call.service(),
-            method = %head.method,
-            status = response.status().as_u16(),
-            attempts = took.attempts,
-            waited_ms = millis(took.waited),
-            "call"
-        );
+        span::ended(&span, took.waited, took.attempts, response.status());
+        span.in_scope(|| debug!(method = %head.method, "the call is over"));
         took.tell(response.headers_mut());
         if gave_up {
             // What was worth trying again was tried: an SDK that goes on would only multiply it.
@@ -238,6 +255,16 @@ fn pass_on(reply: Reply, hide_usage: bool, counted: Option<Counted>) -> Response
     // hyper speaks for this side of us.
     parts.version = http::Version::HTTP_11;
     Response::from_parts(parts, Body::Proxied(Box::new(Proxied::new(body, hide_usage, counted))))
+}
+
+/// The upstream's agreement, which is its neighbour's word and so not passed on by itself.
+fn switched(reply: Reply) -> Response<Body> {
+    let protocol = reply.headers().get(UPGRADE).cloned();
+    let mut response = pass_on(reply, false, None);
+    if let Some(protocol) = protocol {
+        upgrade::put(response.headers_mut(), protocol);
+    }
+    response
 }
 
 fn no_retries() -> RetryPolicy {

@@ -11,6 +11,7 @@ use tidegate::Config;
 use tidegate_core::config::ServiceConfig;
 use tidegate_core::vendor::Vendor;
 
+use super::location;
 use super::path::stays_inside;
 use crate::shape::Shape;
 
@@ -56,11 +57,11 @@ pub(crate) struct Service {
 
 /// Where a service is.
 #[derive(Debug)]
-struct Place {
-    scheme: Scheme,
-    authority: Authority,
+pub(super) struct Place {
+    pub scheme: Scheme,
+    pub authority: Authority,
     /// Without a slash at its end.
-    base: String,
+    pub base: String,
 }
 
 /// Why a service cannot be forwarded to.
@@ -139,6 +140,13 @@ impl Service {
         if self.key.is_some() { &KEYS } else { &[] }
     }
 
+    /// Has a reply lead to the sidecar where it leads to this service.
+    pub fn lead_back(&self, headers: &mut HeaderMap, prefix: &str) {
+        if let Some(place) = &self.place {
+            location::rewrite(headers, place, prefix);
+        }
+    }
+
     /// Whether a stream of this endpoint can be asked what it cost.
     pub fn can_be_asked_for_usage(&self, path: &str) -> bool {
         path.ends_with("/completions")
@@ -153,7 +161,7 @@ impl Service {
 }
 
 impl Place {
-    fn read(url: &str) -> Result<Place, &'static str> {
+    pub fn read(url: &str) -> Result<Place, &'static str> {
         let uri: Uri = url.parse().map_err(|_| "`upstream` is not a URL")?;
         let parts = uri.into_parts();
         let (Some(scheme), Some(authority)) = (parts.scheme, parts.authority) else {

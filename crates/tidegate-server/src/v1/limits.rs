@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
-use tidegate::{LimitStatus, Nanos};
+use tidegate::{LearnedLimit, LimitStatus, Nanos};
 
 use crate::app::App;
 use crate::in_force::{self, InForce};
+use crate::learned;
 use crate::live::Changes;
 use crate::refusal::millis;
 
@@ -17,7 +18,13 @@ pub(super) fn of(app: &App) -> Value {
         written.iter().map(|limit| (limit.name.as_str(), limit)).collect();
     let now = app.gate.now();
     let limits = app.gate.limits();
-    let one = |limit| one(limit, &by_name, &in_force.changes, now);
+    let learned = app.gate.learned();
+    let learned: HashMap<&str, &LearnedLimit> = learned.iter().map(|known| (&*known.limit, known)).collect();
+    let one = |limit: &LimitStatus| {
+        let mut value = one(limit, &by_name, &in_force.changes, now);
+        value["learned"] = learned.get(&*limit.name).map(|known| learned::of_limit(known)).into();
+        value
+    };
     json!({ "limits": limits.iter().map(one).collect::<Vec<_>>() })
 }
 

@@ -2,6 +2,7 @@
 
 mod changes;
 mod events;
+mod explain;
 mod limits;
 mod permits;
 mod read;
@@ -44,6 +45,7 @@ pub(crate) async fn answer(app: &Arc<App>, door: Door, request: Request<Incoming
         (Ok(Own::Limits), _) if reads => json(StatusCode::OK, &limits::of(app)),
         (Ok(Own::Status), _) if reads => json(StatusCode::OK, &status::of(app)),
         (Ok(Own::Events), Method::GET) => events::stream(app),
+        (Ok(Own::Explain), Method::POST) => explain::call(app, &caller, body).await,
         (Ok(Own::Acquire), Method::POST) => permits::acquire(app, &caller, body).await,
         (Ok(Own::Complete(id)), Method::POST) => permits::complete(app, &caller, id, body).await,
         (Ok(Own::Renew(id)), Method::POST) => permits::renew(app, &caller, id),
@@ -78,6 +80,7 @@ enum Own<'p> {
     Backoff(std::borrow::Cow<'p, str>),
     Events,
     Acquire,
+    Explain,
     Permit(&'p str),
     Complete(&'p str),
     Renew(&'p str),
@@ -107,6 +110,7 @@ impl<'p> Own<'p> {
             "/v1/limits" => Own::Limits,
             "/v1/events" => Own::Events,
             "/v1/acquire" => Own::Acquire,
+            "/v1/explain" => Own::Explain,
             _ => Own::Nothing,
         })
     }

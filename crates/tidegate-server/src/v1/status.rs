@@ -6,6 +6,7 @@ use tidegate_core::config::ServiceConfig;
 
 use crate::app::App;
 use crate::events::state;
+use crate::learned;
 use crate::refusal::millis;
 
 pub(super) fn of(app: &App) -> Value {
@@ -30,6 +31,8 @@ pub(super) fn of(app: &App) -> Value {
         "services": services,
         "backoffs": backoffs,
         "breakers": breakers,
+        "learned": learned::limits(&app.gate),
+        "outputs": learned::outputs(&app.gate),
     })
 }
 

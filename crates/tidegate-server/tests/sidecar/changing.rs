@@ -3,7 +3,7 @@
 use super::client::{Open, Reply, get, open, post, send};
 use super::*;
 
-async fn put(server: &Server, path: &str, body: &'static str) -> Reply {
+pub async fn put(server: &Server, path: &str, body: &'static str) -> Reply {
     send(server, "PUT", path, &[], body).await.expect("an answer")
 }
 
@@ -18,7 +18,7 @@ fn parsed(config: &str) -> Config {
 const CONFIG: &str = "[services.api]\nconcurrency = 1\nrequests = { limit = \"60/min\", burst = 60 }\n\
     [services.api.endpoints.\"POST /v1/x\"]\nrequests = \"30/min\"\n[loops]\nrequests = \"20/min\"\n";
 
-async fn with(config: &str) -> Server {
+pub async fn with(config: &str) -> Server {
     started(Server::builder().config(parsed(config)).listen("127.0.0.1:0")).await
 }
 
@@ -121,7 +121,7 @@ async fn a_window_is_set_and_cleared_and_whoever_waits_for_it_goes() {
 }
 
 /// Reads events until one of that kind comes.
-async fn event(stream: &mut Open, kind: &str) -> Value {
+pub async fn event(stream: &mut Open, kind: &str) -> Value {
     let mut seen = String::new();
     let read = async {
         loop {

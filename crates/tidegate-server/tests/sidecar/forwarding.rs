@@ -127,3 +127,28 @@ async fn health_and_limits_are_told() {
     assert_eq!(client::get(&server, "/v1/nothing").await.status, 404);
     assert_eq!(send(&server, "POST", "/v1/status", &[], "").await.expect("an answer").status, 405);
 }
+
+#[tokio::test]
+async fn an_address_at_the_upstream_leads_through_the_sidecar_and_hints_stay() {
+    let own = std::sync::Arc::new(std::sync::OnceLock::<String>::new());
+    let known = own.clone();
+    let upstream = Script::plays(move |mut stage| {
+        let at = known.get().cloned().unwrap_or_default();
+        async move {
+            let headers =
+                format!("location: {at}/base/v1/jobs/5?full=1\r\ncontent-location: /base/v1/jobs/5\r\n");
+            let elsewhere = "location: https://elsewhere.example/base/x\r\n".to_owned();
+            let headers = if stage.number == 0 { headers } else { elsewhere };
+            stage.say(&reply("201 Created", &headers, "")).await;
+        }
+    })
+    .await;
+    own.set(upstream.url()).expect("once");
+    let server = sidecar(&format!("{}/base", upstream.url()), "").await;
+    let made = send(&server, "POST", "/~agent-7,high/api/v1/jobs", &[], "").await.expect("an answer");
+    assert_eq!(made.header("location"), Some("/~agent-7,high/api/v1/jobs/5?full=1"));
+    assert_eq!(made.header("content-location"), Some("/~agent-7,high/api/v1/jobs/5"));
+    let other = send(&server, "POST", "/api/v1/jobs", &[], "").await.expect("an answer");
+    assert_eq!(other.header("location"), Some("https://elsewhere.example/base/x"));
+    holds_nothing(&server).await;
+}

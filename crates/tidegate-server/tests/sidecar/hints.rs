@@ -64,6 +64,19 @@ async fn a_higher_priority_goes_first_however_it_is_said() {
 }
 
 #[tokio::test]
+async fn the_limit_that_held_a_call_longest_is_named_though_it_waited_for_another_at_first() {
+    let upstream = upstream(&[]).await;
+    let server = sidecar(&upstream.url(), "requests = { limit = \"60/min\", burst = 1 }").await;
+    post(&server, "/api/x", "").await;
+    let (held, ()) = tokio::join!(post(&server, "/api/x", ""), async {
+        until(|| async { status(&server).await["waiting"] == 1 }).await;
+        super::changing::put(&server, "/v1/backoff/api", r#"{"ms": 3000}"#).await;
+    });
+    assert_eq!(held.header("x-tidegate-limit"), Some("api/backoff"), "{held:?}");
+    holds_nothing(&server).await;
+}
+
+#[tokio::test]
 async fn a_timeout_says_how_long_it_may_wait() {
     let upstream = upstream(&[]).await;
     let server = sidecar(&upstream.url(), "requests = { limit = \"1/h\", burst = 1 }").await;

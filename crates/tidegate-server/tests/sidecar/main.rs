@@ -3,11 +3,13 @@
 
 mod changing;
 mod client;
+mod explaining;
 mod faults;
 mod forwarding;
 mod gone;
 mod guard;
 mod hints;
+mod learning;
 mod memory;
 mod permits;
 mod refusals;
@@ -18,6 +20,7 @@ mod socket;
 mod stopping;
 mod streams;
 mod tokens;
+mod upgrades;
 
 use std::time::Duration;
 

@@ -146,12 +146,13 @@ async fn an_id_asked_for_again_with_the_same_call_is_the_same_permit_and_free_af
 
 #[tokio::test]
 async fn a_lease_that_nobody_renews_frees_the_slot_and_keeps_the_cost() {
-    let server = git("permit_lease = \"300ms\"\n").await;
+    let server = git("permit_lease = \"1s\"\n").await;
+    let granted = std::time::Instant::now();
     let permit = permit(&server, r#"{"service": "git"}"#).await;
-    for _ in 0..3 {
-        tokio::time::sleep(Duration::from_millis(150)).await;
+    // For longer than the first lease would have lasted.
+    while granted.elapsed() < Duration::from_millis(1_500) {
         let (status, said) = end(&server, &permit, "renew", "").await;
-        assert_eq!((status, said["expires_ms"].as_u64()), (200, Some(300)), "{said}");
+        assert_eq!((status, said["expires_ms"].as_u64()), (200, Some(1_000)), "{said}");
     }
     until(|| async { used(&server).await == (0, 1) }).await;
     let (status, said) = end(&server, &permit, "complete", "").await;
@@ -191,4 +192,29 @@ async fn what_is_unknown_or_makes_no_sense_changes_nothing() {
     assert_eq!(get(&server, "/v1/acquire").await.status, 405);
     assert_eq!(end(&server, &held, "burn", "").await.0, 404);
     assert_eq!(end(&server, &held, "complete", "").await.0, 200);
+}
+
+#[tokio::test]
+async fn usage_may_be_the_vendors_own_object() {
+    let config = "[services.claude]\npreset = \"anthropic\"\n\
+        input_tokens = { limit = \"1000/h\", algorithm = \"token-bucket\", burst = 1000 }\n\
+        [services.plain]\ntokens = { limit = \"1000/h\", algorithm = \"token-bucket\", burst = 1000 }\n";
+    let server =
+        started(Server::builder().config(Config::parse(config).expect("valid")).listen("127.0.0.1:0")).await;
+    let claude = permit(&server, r#"{"service": "claude", "cost": {"input_tokens": 500}}"#).await;
+    let usage = r#"{"usage": {"input_tokens": 10, "cache_read_input_tokens": 90, "output_tokens": 5,
+        "server_tool_use": {"web_search_requests": 0}}}"#;
+    assert_eq!(end(&server, &claude, "complete", usage).await.0, 200);
+    assert_eq!(
+        limit(&server, "claude/input_tokens/1h").await["used"],
+        10,
+        "what came from the cache is free there"
+    );
+
+    let plain = permit(&server, r#"{"service": "plain", "cost": {"tokens": 500}}"#).await;
+    let nonsense = r#"{"usage": {"tokens": {"deep": 1}}}"#;
+    assert_eq!(end(&server, &plain, "complete", nonsense).await.0, 400, "and the permit is still out");
+    let usage = r#"{"usage": {"prompt_tokens": 30, "completion_tokens": 12, "total_tokens": 42}}"#;
+    assert_eq!(end(&server, &plain, "complete", usage).await.0, 200);
+    assert_eq!(limit(&server, "plain/tokens/1h").await["used"], 42);
 }

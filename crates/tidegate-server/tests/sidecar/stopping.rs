@@ -1,5 +1,9 @@
 //! The end of a sidecar, and another config while it runs.
 
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
 use super::client::{open, post};
 use super::script::Script;
 use super::*;
@@ -8,10 +12,15 @@ const EVENTS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n
 
 #[tokio::test]
 async fn what_is_under_way_ends_and_nothing_new_begins() {
-    let upstream = Script::plays(|mut stage| async move {
-        stage.say(EVENTS).await;
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        stage.say("data: 2\n\n").await;
+    let go_on = Arc::new(Notify::new());
+    let told = go_on.clone();
+    let upstream = Script::plays(move |mut stage| {
+        let told = told.clone();
+        async move {
+            stage.say(EVENTS).await;
+            told.notified().await;
+            stage.say("data: 2\n\n").await;
+        }
     })
     .await;
     let server = sidecar(&upstream.url(), "").await;
@@ -20,6 +29,7 @@ async fn what_is_under_way_ends_and_nothing_new_begins() {
     assert_eq!(stream.next().await, Some("data: 1\n\n".into()));
     let stopping = tokio::spawn(server.stop(Duration::from_secs(30)));
     until(|| async { tokio::net::TcpStream::connect(address).await.is_err() }).await;
+    go_on.notify_one();
     assert_eq!(stream.next().await, Some("data: 2\n\n".into()));
     assert_eq!(stream.next().await, None);
     stopping.await.expect("stopped");

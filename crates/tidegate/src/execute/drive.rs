@@ -17,6 +17,7 @@ use tidegate_core::engine::{Arrived, Fate};
 use tidegate_core::retry::GiveUp;
 use tidegate_core::{Call, Nanos};
 use tokio::time::Instant;
+use tracing::Span;
 
 use super::alarm::Alarm;
 use super::attempt::{Attempt, Said};
@@ -76,27 +77,8 @@ struct Way {
     rules: Arc<Rules>,
     /// When to tell of the call next.
     tick: Nanos,
-    held: Held,
-}
-
-/// Which limits held the call, if that is to be known.
-#[derive(Default)]
-struct Held {
-    /// What it waits for now.
-    now: Option<Arc<str>>,
-    /// What it waited for longest, and how long.
-    longest: Option<(Arc<str>, Duration)>,
-}
-
-impl Held {
-    /// The wait is over, and took so long.
-    fn over(&mut self, waited: Duration) {
-        if let Some(limit) = self.now.take()
-            && self.longest.as_ref().is_none_or(|(_, longest)| waited > *longest)
-        {
-            self.longest = Some((limit, waited));
-        }
-    }
+    /// What it waited for longest, and how long, if that is to be known.
+    held_by: Option<(Arc<str>, Duration)>,
 }
 
 struct Run<Fut> {
@@ -105,6 +87,7 @@ struct Run<Fut> {
     permit: Permit,
     said: Said,
     since: Nanos,
+    span: Span,
 }
 
 #[derive(Clone, Copy)]
@@ -178,14 +161,7 @@ where
         };
         let repeatable = self.settings.is_repeatable(&self.call, &rules);
         let course = Course::new(policy, retries.budget, repeatable, bounds, arrived.at());
-        self.enter(Way {
-            arrived,
-            entered: arrived.at(),
-            course,
-            tick: Nanos::ZERO,
-            rules,
-            held: Held::default(),
-        })
+        self.enter(Way { arrived, entered: arrived.at(), course, tick: Nanos::ZERO, rules, held_by: None })
     }
 
     /// Into the queue, at the call's first arrival.
@@ -203,9 +179,6 @@ where
             Poll::Ready(Ok(permit)) => self.begin(permit, way),
             Poll::Ready(Err(refused)) => Step::End(Err(self.turned_down(refused, way))),
             Poll::Pending => {
-                if self.settings.name_limits && way.held.now.is_none() {
-                    way.held.now = acquire.place().map(|place| place.limit);
-                }
                 while !self.settings.listeners.is_empty()
                     && self.alarm.poll(way.tick, &self.gate, context).is_ready()
                 {
@@ -228,26 +201,34 @@ where
     /// The attempt may go.
     fn begin(&mut self, permit: Permit, mut way: Way) -> Step<T, E, Fut> {
         let since = self.gate.now();
-        way.course.went(permit.waited(), since);
-        way.held.over(permit.waited());
+        let queued = permit.waited();
+        way.course.went(queued, since);
+        if self.settings.name_limits
+            && way.held_by.as_ref().map_or(Duration::ZERO, |(_, longest)| *longest) < queued
+            && let Some(limit) = permit.held_by()
+        {
+            way.held_by = Some((limit, queued));
+        }
         let said = Said::default();
         let attempt = Attempt {
             number: way.course.attempts(),
-            queued: permit.waited(),
+            queued,
             waited: way.course.waited(),
-            held_by: way.held.longest.as_ref().map(|(limit, _)| limit.clone()),
+            held_by: way.held_by.as_ref().map(|(limit, _)| limit.clone()),
             said: said.clone(),
         };
-        let future = Box::pin((self.op)(attempt));
-        Step::On(State::Running(Run { future, permit, said, since }, way))
+        let span = trace::attempt(way.rules.service(&self.call), attempt.number);
+        let future = span.in_scope(|| Box::pin((self.op)(attempt)));
+        Step::On(State::Running(Run { future, permit, said, since, span }, way))
     }
 
     fn run(&mut self, mut run: Run<Fut>, mut way: Way, context: &mut Context<'_>) -> Step<T, E, Fut> {
-        let Poll::Ready(result) = run.future.as_mut().poll(context) else {
+        let polled = run.span.in_scope(|| run.future.as_mut().poll(context));
+        let Poll::Ready(result) = polled else {
             return Step::Wait(State::Running(run, way));
         };
-        let Run { future, permit, said, since } = run;
-        drop(future);
+        let Run { future, permit, said, since, span } = run;
+        span.in_scope(|| drop(future));
         match result {
             Ok(value) => {
                 said.succeeded(permit);

@@ -1,17 +1,23 @@
-//! Each attempt as a `tracing` event, under the target `tidegate`.
+//! Each attempt as a `tracing` span and as an event, under the target `tidegate`.
 //!
-//! Always the same fields: `service`, `attempt`, `outcome`, and `delay` in seconds where another attempt follows.
+//! The span `attempt` is there while the attempt runs, so what the caller's own code tells then belongs to it; it is inside
+//! of whatever span the call is made in. Of the events: always the same fields: `service`, `attempt`, `outcome`, and `delay` in seconds where another attempt follows.
 //! A success is told at the level of debugging, an attempt that is followed by another as information, the end of
 //! a call that failed as a warning.
 
 use std::time::Duration;
 
 use tidegate_core::retry::{Failure, GiveUp};
-use tracing::{debug, info, warn};
+use tracing::{Span, debug, debug_span, info, warn};
 
 use super::ends::word;
 
 const TARGET: &str = "tidegate";
+
+/// What happens during an attempt happens in here.
+pub(super) fn attempt(service: &str, attempt: u32) -> Span {
+    debug_span!(target: TARGET, "attempt", service, attempt)
+}
 
 pub(super) fn succeeded(service: &str, attempt: u32) {
     debug!(target: TARGET, service, attempt, outcome = "done", "the call is done");

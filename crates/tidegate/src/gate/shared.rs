@@ -49,6 +49,8 @@ pub(crate) struct Shared {
     pub outputs: Mutex<Outputs>,
     #[cfg(feature = "sqlite")]
     pub state: Option<super::Kept>,
+    /// Woken when there is something to tell of.
+    pub noticed: tokio::sync::Notify,
 }
 
 #[derive(Debug)]
@@ -86,6 +88,7 @@ impl Shared {
             simple,
             timer: Arc::default(),
             outputs,
+            noticed: tokio::sync::Notify::new(),
             #[cfg(feature = "sqlite")]
             state: None,
         })
@@ -338,7 +341,11 @@ impl Shared {
         let mut inner = self.inner.lock();
         let now = inner.time(now);
         let result = what(&mut inner.engine, now);
+        let noticed = inner.engine.take_notice();
         self.hand_out(inner);
+        if noticed {
+            self.noticed.notify_one();
+        }
         result
     }
 

@@ -3,9 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use http::{Response, StatusCode};
+use hyper::body::Incoming;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 use tidegate::{Call, Dimension};
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::body::Body;
+use crate::shape;
+use crate::v1::read::read;
 
 /// The longest id that a caller may give.
 const LONGEST_ID: usize = 256;
@@ -13,7 +21,7 @@ const LONGEST_ID: usize = 256;
 /// The body of `POST /v1/acquire`.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Asked {
+pub(in crate::v1) struct Asked {
     service: String,
     endpoint: Option<String>,
     model: Option<String>,
@@ -35,9 +43,27 @@ pub(super) struct Asked {
 type Says = fn(Call, &str) -> Call;
 
 /// What is wrong with something: a word and a sentence.
-pub(super) type Wrong = (&'static str, String);
+pub(in crate::v1) type Wrong = (&'static str, String);
 
 impl Asked {
+    /// What somebody asks, and the call that it is about, which they may make.
+    ///
+    /// # Errors
+    /// The answer to whoever asks something else.
+    pub async fn read(
+        app: &App,
+        caller: &Caller,
+        body: Incoming,
+    ) -> Result<(Asked, Call), Box<Response<Body>>> {
+        let (asked, _): (Asked, _) = read(body, app.times.client).await?;
+        let told = |status, code, message: &str| Box::new(shape::plain(status, code, message));
+        let wrong = |(code, message): Wrong| told(StatusCode::BAD_REQUEST, code, &message);
+        let call = asked.call().map_err(wrong)?;
+        let may = caller.may_call(&call, &app.in_force().config);
+        may.map_err(|(status, code, message)| told(status, code, message))?;
+        Ok((asked, call))
+    }
+
     pub fn service(&self) -> &str {
         &self.service
     }
@@ -55,7 +81,7 @@ impl Asked {
     }
 
     /// The call that it is.
-    pub fn call(&self) -> Result<Call, Wrong> {
+    fn call(&self) -> Result<Call, Wrong> {
         let wrong = |message: String| ("bad_request", message);
         if self.id.as_ref().is_some_and(|id| id.is_empty() || id.len() > LONGEST_ID) {
             return Err(wrong(format!("`id` is empty or longer than {LONGEST_ID} bytes")));

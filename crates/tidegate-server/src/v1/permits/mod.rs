@@ -8,10 +8,12 @@ mod delivery;
 mod reported;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::json;
+use tracing::{Instrument, debug};
 
 use super::read::read;
 use crate::app::App;
@@ -21,25 +23,18 @@ use crate::events::Event;
 use crate::permits::{Claimed, End, Gone, Owner, PermitId};
 use crate::refusal::millis;
 use crate::shape::{self, Shape};
-use asked::Asked;
+use crate::span;
 use reported::Reported;
 
+pub(super) use asked::Asked;
 pub(crate) use delivery::Delivery;
 
 /// `POST /v1/acquire`
 pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> Response<Body> {
-    let asked: Asked = match read(body, app.times.client).await {
-        Ok((asked, _)) => asked,
+    let (asked, call) = match Asked::read(app, caller, body).await {
+        Ok(asked) => asked,
         Err(told) => return *told,
     };
-    let call = match asked.call() {
-        Ok(call) => call,
-        Err((code, message)) => return shape::plain(StatusCode::BAD_REQUEST, code, &message),
-    };
-    let config = app.in_force();
-    if let Err((status, code, message)) = caller.may_call(&call, &config.config) {
-        return shape::plain(status, code, message);
-    }
     if !app.is_ready() {
         return shape::plain(StatusCode::SERVICE_UNAVAILABLE, "stopping", "no new calls are taken");
     }
@@ -58,17 +53,22 @@ pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> 
             return shape::plain(StatusCode::CONFLICT, "duplicate_id", message);
         }
     };
-    let lease = config.config.permit_lease;
-    drop(config);
+    let lease = app.in_force().config.permit_lease;
     let _counted = app.count_call();
-    let permit = match app.gate.acquire(call).await {
+    let (span, began) = (span::of(&call, app), Instant::now());
+    let permit = match app.gate.acquire(call).instrument(span.clone()).await {
         Ok(permit) => permit,
         Err(refused) => {
             app.events.tell(|| Event::refused(asked.service(), &refused));
-            return Shape::Plain.refused(&refused);
+            let response = Shape::Plain.refused(&refused);
+            span::ended(&span, began.elapsed(), 0, response.status());
+            span.in_scope(|| debug!("no permit is given"));
+            return response;
         }
     };
     let waited = permit.waited();
+    span::ended(&span, waited, 1, StatusCode::OK);
+    span.in_scope(|| debug!("a permit is given"));
     match claim.grant(permit, lease) {
         Ok(permit) => {
             let granted = json!({

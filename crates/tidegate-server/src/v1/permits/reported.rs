@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::Deserialize;
-use serde_json::Number;
-use tidegate::Outcome;
+use serde_json::{Map, Number, Value, json};
+use tidegate::{Dimension, Outcome};
+use tidegate_core::reply::Usage;
 
 use super::asked::{Units, Wrong, units};
 
@@ -18,9 +19,9 @@ pub(super) struct Reported {
     /// Its headers.
     #[serde(default)]
     headers: BTreeMap<String, Values>,
-    /// What it really cost.
+    /// What it really cost, in our units or as the vendor's reply tells it.
     #[serde(default)]
-    usage: BTreeMap<String, Number>,
+    usage: Map<String, Value>,
     /// What became of it, where that is not a matter of a status.
     outcome: Option<Word>,
 }
@@ -63,13 +64,41 @@ impl Reported {
             (Some(Word::Unreached), _) => Outcome::unreached(),
             (None, Some(status)) => Outcome::reply(status, &headers),
         };
-        for (dimension, units) in units(&self.usage)? {
+        if let Some(body) = self.vendors_usage() {
+            // Read with the rest of the reply, as the service's vendor counts.
+            return Ok(match (self.outcome, self.status) {
+                (Some(Word::Done) | None, None) => Outcome::reply(200_u16, &headers).body(&body),
+                _ => outcome.body(&body),
+            });
+        }
+        for (dimension, units) in units(&self.units()?)? {
             outcome = match units {
                 Units::Whole(units) => outcome.units(dimension, units),
                 Units::Dollars(dollars) => outcome.usd(dollars),
             };
         }
         Ok(outcome)
+    }
+
+    /// Usage in a vendor's own words, as the body of a reply would have it: what is neither in our units nor a number.
+    fn vendors_usage(&self) -> Option<Vec<u8>> {
+        let is_ours = |name: &String| !matches!(Dimension::from_name(name), Dimension::Custom(_));
+        if self.usage.iter().all(|(name, value)| is_ours(name) && value.is_number()) {
+            return None;
+        }
+        let body = json!({ "usage": self.usage, "usageMetadata": self.usage }).to_string().into_bytes();
+        Usage::of_body(&body).is_some().then_some(body)
+    }
+
+    fn units(&self) -> Result<BTreeMap<String, Number>, Wrong> {
+        let number = |(name, value): (&String, &Value)| match value {
+            Value::Number(number) => Ok((name.clone(), number.clone())),
+            _ => Err((
+                "invalid_cost",
+                format!("`{name}` is no number, and `usage` is no vendor's that is known"),
+            )),
+        };
+        self.usage.iter().map(number).collect()
     }
 
     fn headers(&self) -> Result<HeaderMap, Wrong> {

@@ -1,0 +1,94 @@
+//! What happens to windows and breakers, told as it happens.
+//!
+//! Told are the changes that somebody or something makes: a window opens, is extended or is cleared, a breaker opens or
+//! closes. What time alone does (a window runs out, a breaker is due for a probe) follows from what was told before, and
+//! whoever listens has a clock.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::Engine;
+use crate::breaker::Effect;
+use crate::time::Nanos;
+
+/// So many are kept for whoever asks; then the oldest go.
+const KEPT: usize = 1024;
+
+/// Something happened to a window or a breaker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum News {
+    /// A window opened, or was extended.
+    WindowOpened {
+        /// Whose it is.
+        key: Arc<str>,
+        /// How long it lasts, unless it is extended or cleared.
+        until: Nanos,
+    },
+    /// A window was ended before its time.
+    WindowCleared {
+        /// Whose it is.
+        key: Arc<str>,
+    },
+    /// A breaker opened.
+    BreakerOpened {
+        /// Its name.
+        name: Arc<str>,
+        /// When the next probe may go.
+        until: Nanos,
+    },
+    /// A breaker closed.
+    BreakerClosed {
+        /// Its name.
+        name: Arc<str>,
+    },
+}
+
+/// News for whoever asks.
+#[derive(Debug, Default)]
+pub(super) struct Bulletin {
+    news: VecDeque<News>,
+    /// Something came since somebody last took notice.
+    noticed: bool,
+}
+
+impl Engine {
+    /// What happened since this was last asked, oldest first.
+    pub fn news(&mut self) -> Vec<News> {
+        self.bulletin.news.drain(..).collect()
+    }
+
+    /// Whether there are news or lessons that came since this was last asked.
+    #[inline]
+    pub fn take_notice(&mut self) -> bool {
+        std::mem::take(&mut self.bulletin.noticed)
+    }
+
+    /// Somebody may want to know.
+    pub(super) fn notice(&mut self) {
+        self.bulletin.noticed = true;
+    }
+
+    pub(super) fn announce(&mut self, news: News) {
+        if self.bulletin.news.len() >= KEPT {
+            self.bulletin.news.pop_front();
+        }
+        self.bulletin.news.push_back(news);
+        self.notice();
+    }
+
+    /// What a report changed about a breaker.
+    pub(super) fn announce_breaker(&mut self, breaker: u32, effect: Effect) {
+        match effect {
+            Effect::None | Effect::ProbeFreed => {}
+            Effect::Opened { until } => {
+                let name = self.limit_name(breaker);
+                self.announce(News::BreakerOpened { name, until });
+            }
+            Effect::Closed => {
+                let name = self.limit_name(breaker);
+                self.announce(News::BreakerClosed { name });
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! One `tracing` span for each call, forwarded or asked a permit for: whose it is, how long it waited, and what became of it.
+//!
+//! Attempts are spans of their own inside of it (the library makes them), and so is whatever is told meanwhile. At the level
+//! of debugging, so that nothing is worked out unless somebody listens there. No secret and no path is part of it: of the
+//! endpoint only the pattern of the config that it is known by, since some APIs carry keys in their paths.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use tidegate::Call;
+use tidegate_core::Config;
+use tracing::field::Empty;
+use tracing::{Span, debug_span};
+
+use crate::app::App;
+use crate::refusal::millis;
+
+/// The span of a call that is about to wait.
+pub(crate) fn of(call: &Call, app: &App) -> Span {
+    let span = debug_span!(
+        "call",
+        service = call.service(),
+        endpoint = Empty,
+        model = Empty,
+        "loop" = Empty,
+        loop_type = Empty,
+        priority = Empty,
+        waited_ms = Empty,
+        attempts = Empty,
+        status = Empty,
+    );
+    if !span.is_disabled() {
+        describe(&span, call, &app.in_force().config);
+    }
+    span
+}
+
+fn describe(span: &Span, call: &Call, config: &Config) {
+    let service = config.services.get(call.service());
+    let endpoint = service
+        .zip(call.stated_endpoint())
+        .and_then(|(service, endpoint)| service.endpoint_pattern(endpoint));
+    let by_type = call.stated_loop_type().and_then(|name| config.loop_types.get(name)?.priority);
+    let priority = call.stated_priority().or(by_type).unwrap_or_default();
+    let parts = [
+        ("endpoint", endpoint),
+        ("model", call.stated_model()),
+        ("loop", call.stated_loop()),
+        ("loop_type", call.stated_loop_type()),
+        ("priority", Some(priority.name())),
+    ];
+    for (name, value) in parts {
+        if let Some(value) = value {
+            span.record(name, value);
+        }
+    }
+}
+
+/// What became of it.
+pub(crate) fn ended(span: &Span, waited: Duration, attempts: u32, status: StatusCode) {
+    span.record("waited_ms", millis(waited));
+    span.record("attempts", attempts);
+    span.record("status", status.as_u16());
+}
