@@ -33,6 +33,13 @@ pub struct Serve {
     /// A Unix socket to listen on too, if not the one that the config names; only you may use it.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// The folder in which what was spent survives a restart, if not the one that the config names;
+    /// ~/.local/state/tidegate if none does.
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Keep what was spent in memory only.
+    #[arg(long, conflicts_with = "state")]
+    no_state: bool,
     /// Listen also where other machines reach it, and anybody there may spend your quota.
     #[arg(long)]
     insecure_listen: bool,
@@ -59,6 +66,10 @@ impl Serve {
             let lock = self.while_used.as_deref().map(crate::run::Watched::open).transpose()?;
             let mut reload = Reload::new().context("cannot wait for a signal")?;
             let builder = Server::builder().insecure_listen(self.insecure_listen);
+            let builder = match self.no_state {
+                true => builder,
+                false => builder.state(state_folder(self.state, self.config.as_deref())?),
+            };
             let builder = match file(self.config) {
                 Some(file) => builder.config_file(file),
                 None => builder.config(Config::default()),
@@ -107,6 +118,18 @@ pub fn config(named: Option<&Path>) -> Result<Config, Misuse> {
     })
 }
 
+/// The folder for state that was named, else the one that the config names, else the usual one.
+fn state_folder(named: Option<PathBuf>, config_file: Option<&Path>) -> Result<PathBuf, Misuse> {
+    if let Some(folder) = named {
+        return Ok(folder);
+    }
+    if let Some(folder) = config(config_file)?.state.path.clone() {
+        return Ok(folder.into());
+    }
+    let states = std::env::var_os("XDG_STATE_HOME").filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    Ok(states.map_or_else(|| "~/.local/state/tidegate".into(), |folder| folder.join("tidegate")))
+}
+
 /// The file that was named, else the one that is there.
 fn file(named: Option<PathBuf>) -> Option<PathBuf> {
     named.or_else(|| Some(PathBuf::from(CONFIG)).filter(|path| path.exists()))
@@ -115,7 +138,7 @@ fn file(named: Option<PathBuf>) -> Option<PathBuf> {
 /// Whether the call, the config or the world is to blame.
 fn in_words(error: StartError) -> anyhow::Error {
     match error {
-        StartError::Listen { .. } => error.into(),
+        StartError::Listen { .. } | StartError::State(_) => error.into(),
         StartError::File(ConfigError::Unreadable { path, cause }) => {
             Misuse(format!("cannot read the config {}: {cause}", path.display())).into()
         }

@@ -74,10 +74,19 @@ impl InForce {
     }
 }
 
+impl InForce {
+    fn changed(file: Config, mut changes: Changes, services: Services) -> InForce {
+        let config = changes.over(&file);
+        InForce { config, changes, ..InForce::new(file, services) }
+    }
+}
+
 impl App {
+    #[allow(clippy::too_many_arguments, reason = "the parts of a server, each of its own type")]
     pub fn new(
         gate: Gate,
         config: Config,
+        changes: Changes,
         services: Services,
         guard: Guard,
         times: Times,
@@ -98,7 +107,7 @@ impl App {
             events: Events::new(),
             reloads: Mutex::default(),
             exposed,
-            in_force: RwLock::new(Arc::new(InForce::new(config, services))),
+            in_force: RwLock::new(Arc::new(InForce::changed(config, changes, services))),
             calls: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
@@ -193,6 +202,7 @@ impl App {
             (next.changes, next.config) = (Changes::default(), next.file.clone());
         }
         self.memory.resize(next.config.buffer_memory);
+        self.gate.keep_changes(next.changes.kept());
         *in_force = Arc::new(next);
         Ok(())
     }
@@ -204,6 +214,7 @@ impl App {
         next.changes.set(&next.file, name, wanted)?;
         next.config = next.changes.over(&next.file);
         self.gate.reconfigure(&next.config).map_err(|error| NoChange::Wrong(error.to_string()))?;
+        self.gate.keep_changes(next.changes.kept());
         *in_force = Arc::new(next);
         Ok(())
     }

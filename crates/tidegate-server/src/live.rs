@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tidegate::Config;
 use tidegate_core::config::units::{WrittenRate, parse_rate_of};
 use tidegate_core::config::{Limits, Origin, RateLimit};
@@ -85,12 +85,45 @@ impl Changes {
         config
     }
 
+    /// All of them, as a text to be kept across a restart.
+    pub fn kept(&self) -> String {
+        let one = |change: &Change| json!({ "written": change.written.json(), "now": change.now.json() });
+        let all: serde_json::Map<String, Value> =
+            self.0.iter().map(|(name, change)| (name.clone(), one(change))).collect();
+        Value::from(all).to_string()
+    }
+
+    /// Those that were kept, as far as the file says the same of their limits as it did then.
+    pub fn from_kept(file: &Config, text: &str) -> Changes {
+        let mut changes = Changes::default();
+        let all: BTreeMap<String, Value> = serde_json::from_str(text).unwrap_or_default();
+        for (name, change) in all {
+            let wanted = match (&change["now"], change["now"].as_u64()) {
+                (Value::String(rate), _) => Wanted::Rate(rate.clone()),
+                (_, Some(bound)) => Wanted::Bound(bound),
+                _ => continue,
+            };
+            if amount(file, &name).is_some_and(|written| written.json() == change["written"]) {
+                // What no longer makes sense is left to the file.
+                let _ = changes.set(file, &name, &wanted);
+            }
+        }
+        changes
+    }
+
     /// What the file says of a limit that was changed.
     pub fn written(&self, name: &str) -> Option<Value> {
-        Some(match &self.0.get(name)?.written {
+        Some(self.0.get(name)?.written.json())
+    }
+}
+
+impl Amount {
+    /// As it is written in a config.
+    fn json(&self) -> Value {
+        match self {
             Amount::Rate(rate) => WrittenRate::from(rate).to_string().into(),
             Amount::Bound(bound) => (*bound).into(),
-        })
+        }
     }
 }
 
@@ -223,6 +256,21 @@ mod tests {
         assert_eq!(config.services["api"].limits.rates[0].rate.units(), 70);
         assert_eq!(config.global.concurrency, Some(3), "the file says the same of this one");
         assert_eq!(changes.written("api/requests/1m"), None);
+    }
+
+    #[test]
+    fn what_was_kept_is_in_force_again_unless_the_file_says_something_else_by_now() {
+        let file = file();
+        let mut changes = Changes::default();
+        changes.set(&file, "api/requests/1m", &Wanted::Rate("90/min".into())).expect("a rate");
+        changes.set(&file, "global/concurrency", &Wanted::Bound(3)).expect("a bound");
+        let kept = changes.kept();
+        assert_eq!(Changes::from_kept(&file, &kept).kept(), kept);
+        let other = Config::parse(&FILE.replace("60/min", "70/min")).expect("valid");
+        let config = Changes::from_kept(&other, &kept).over(&other);
+        assert_eq!(config.services["api"].limits.rates[0].rate.units(), 70);
+        assert_eq!(config.global.concurrency, Some(3));
+        assert_eq!(Changes::from_kept(&file, "no json").kept(), "{}");
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{ChangeError, Config, ConfigError, Gate};
+use tidegate::{ChangeError, Config, ConfigError, Gate, GateBuilder, OnFailure, StateError, StateFile};
+use tidegate_core::config::StateFailure;
 use tokio::net::{TcpListener, lookup_host};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -17,6 +18,7 @@ use crate::in_force;
 #[cfg(unix)]
 use crate::listen::unix::SocketFile;
 use crate::listen::{Listening, Phase};
+use crate::live::Changes;
 use crate::proxy::{Services, UpstreamError};
 use crate::reload::{ConfigFile, Reloads};
 
@@ -58,6 +60,7 @@ pub struct ServerBuilder {
     anywhere: bool,
     times: Times,
     max_connections: Option<usize>,
+    state: Option<PathBuf>,
 }
 
 /// How long the sidecar waits for others.
@@ -116,6 +119,9 @@ pub enum StartError {
     /// The config holds what cannot be.
     #[error(transparent)]
     Config(#[from] ChangeError),
+    /// There is no state to be had.
+    #[error(transparent)]
+    State(#[from] StateError),
 }
 
 impl ServerBuilder {
@@ -147,6 +153,12 @@ impl ServerBuilder {
     /// Listens wherever it is told to, also where other machines reach it and anybody may spend the quota.
     pub fn insecure_listen(mut self, anywhere: bool) -> ServerBuilder {
         self.anywhere = anywhere;
+        self
+    }
+
+    /// The folder in which what was spent, learned and changed survives a restart. `~/` is the user's home.
+    pub fn state(mut self, folder: impl Into<PathBuf>) -> ServerBuilder {
+        self.state = Some(folder.into());
         self
     }
 
@@ -182,8 +194,11 @@ impl ServerBuilder {
             return Err(StartError::Exposed(*address));
         }
         let services = Services::new(&config)?;
-        let gate =
-            Gate::builder().config(config.clone()).refusals_count(false).wait_for_breakers(true).build()?;
+        let builder = Gate::builder().refusals_count(false).wait_for_breakers(true);
+        let (gate, changes) = match self.state {
+            Some(folder) => with_state(builder, folder, &config)?,
+            None => (builder.config(config.clone()).build()?, Changes::default()),
+        };
         let listener = TcpListener::bind(&addresses[..]).await.map_err(cause)?;
         let address = listener.local_addr().map_err(cause)?;
         log_limits(&config);
@@ -194,7 +209,7 @@ impl ServerBuilder {
         let guard = Guard::new(&listen, address, self.anywhere);
         let socket = self.socket.or_else(|| config.listen_unix.as_deref().map(at_home));
         let (phase, phases) = watch::channel(Phase::Serving);
-        let app = Arc::new(App::new(gate, config, services, guard, self.times, phase.clone()));
+        let app = Arc::new(App::new(gate, config, changes, services, guard, self.times, phase.clone()));
         let listening = Arc::new(Listening::new(app.clone(), phases, self.max_connections));
         *app.reloads.lock() = Reloads::of(file.as_deref());
         let mut server = Server {
@@ -295,6 +310,12 @@ impl Server {
             self.phase.send_replace(Phase::Cut);
             self.phase.closed().await;
         }
+        let gate = self.app.gate.clone();
+        // The disk may take its time.
+        let closed = tokio::task::spawn_blocking(move || gate.close()).await;
+        if let Ok(Err(error)) = closed {
+            warn!(%error, "the last state could not be written");
+        }
         info!("stopped");
     }
 }
@@ -319,6 +340,20 @@ pub(crate) fn with_defaults(mut config: Config) -> Config {
         service.queue.timeout.get_or_insert(TIMEOUT);
     }
     config
+}
+
+/// A gate whose state is in that folder, under the config and what was changed by hand before.
+fn with_state(builder: GateBuilder, folder: PathBuf, config: &Config) -> Result<(Gate, Changes), StartError> {
+    let folder = folder.to_str().map_or_else(|| folder.clone(), at_home);
+    let file = StateFile::open(folder)?.on_failure(match config.state.on_failure {
+        StateFailure::Refuse => OnFailure::Refuse,
+        StateFailure::Memory => OnFailure::Memory,
+    });
+    info!(file = %file.path().display(), "state");
+    let kept = file.kept_changes().unwrap_or_default();
+    let mut changes = Changes::from_kept(config, &kept);
+    let gate = builder.config(changes.over(config)).state(file).build()?;
+    Ok((gate, changes))
 }
 
 /// A path that may begin at the user's home.

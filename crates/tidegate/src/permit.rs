@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_core::engine::Ended;
 use tidegate_core::retry::Failure;
-use tidegate_core::{Cost, Grant};
+use tidegate_core::{Cost, Grant, Nanos};
 
 use crate::gate::Shared;
 use crate::outcome::Outcome;
@@ -33,6 +33,12 @@ impl Permit {
     #[must_use]
     pub fn waited(&self) -> Duration {
         self.waited
+    }
+
+    /// When it was given, by the [gate's clock](crate::Gate::now).
+    #[must_use]
+    pub fn granted_at(&self) -> Nanos {
+        self.grant.as_ref().map_or(Nanos::ZERO, Grant::granted_at)
     }
 
     /// The limit that held the call longest, if it waited.

@@ -36,7 +36,11 @@ impl Home {
     /// The command in this folder, with locks in this folder, and nothing of the tester's own environment that counts.
     pub fn tidegate(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-        command.args(arguments).current_dir(&self.folder).env("XDG_RUNTIME_DIR", &self.folder);
+        command
+            .args(arguments)
+            .current_dir(&self.folder)
+            .env("XDG_RUNTIME_DIR", &self.folder)
+            .env("XDG_STATE_HOME", &self.folder);
         for name in
             ["OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"]
         {

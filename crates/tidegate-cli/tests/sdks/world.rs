@@ -64,7 +64,7 @@ impl Home {
 
     pub fn serve(&self) -> Process {
         let mut command = tidegate(&["serve"]);
-        command.current_dir(&self.folder);
+        command.current_dir(&self.folder).env("XDG_STATE_HOME", &self.folder);
         Process::start(command)
     }
 
@@ -72,7 +72,7 @@ impl Home {
     pub fn run(&self, options: &[&str], program: &[&str]) -> Command {
         let mut command = tidegate(&["run"]);
         command.args(options).arg("--").args(program).current_dir(&self.folder);
-        command.env("XDG_RUNTIME_DIR", &self.folder);
+        command.env("XDG_RUNTIME_DIR", &self.folder).env("XDG_STATE_HOME", &self.folder);
         command
     }
 }

@@ -90,7 +90,7 @@ impl Drop for Sidecar {
 /// The command, in that folder and with no proxy in its environment.
 pub fn command(folder: &Folder) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.arg("serve").current_dir(&folder.0);
+    command.arg("serve").current_dir(&folder.0).env("XDG_STATE_HOME", &folder.0);
     for name in
         ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy"]
     {

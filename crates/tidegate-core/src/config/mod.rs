@@ -69,6 +69,18 @@ pub struct StateConfig {
     pub path: Option<String>,
     /// A Redis or Valkey URL for a fleet.
     pub redis: Option<String>,
+    /// What to do while the file cannot be written.
+    pub on_failure: StateFailure,
+}
+
+/// What to do while state cannot be written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StateFailure {
+    /// Calls go on; a crash meanwhile may spend some of the quota twice.
+    #[default]
+    Memory,
+    /// Calls that need more of their quota are refused.
+    Refuse,
 }
 
 /// The limits of one level (global, a service, an endpoint, a model, a loop type, a loop).

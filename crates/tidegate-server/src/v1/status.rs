@@ -28,12 +28,19 @@ pub(super) fn of(app: &App) -> Value {
         "config": app.reloads.lock().json(),
         "waiting": app.gate.waiting(),
         "buffered_bytes": app.memory.used(),
+        "state": state_of(app),
         "services": services,
         "backoffs": backoffs,
         "breakers": breakers,
         "learned": learned::limits(&app.gate),
         "outputs": learned::outputs(&app.gate),
     })
+}
+
+/// Where state is kept, and what is wrong with that.
+fn state_of(app: &App) -> Value {
+    let path = app.gate.state_path().map(|path| path.display().to_string());
+    json!({ "path": path, "trouble": app.gate.state_trouble() })
 }
 
 fn service(app: &App, name: &str, config: &ServiceConfig) -> Value {

@@ -185,13 +185,6 @@ impl Gate {
         self.shared.state.as_ref().map(|state| state.path.as_path())
     }
 
-    /// Changes that were made by hand, as they were kept.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn kept_changes(&self) -> Option<String> {
-        self.shared.state.as_ref().and_then(|state| state.notes.lock().0.get("changes").cloned())
-    }
-
     /// Keeps changes that were made by hand.
     #[doc(hidden)]
     pub fn keep_changes(&self, text: String) {

@@ -119,6 +119,13 @@ impl StateFile {
         &self.path
     }
 
+    /// Changes that were made by hand, as they were kept.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn kept_changes(&self) -> Option<String> {
+        self.fact("changes")
+    }
+
     /// A text that was kept under that name.
     pub(crate) fn fact(&self, name: &str) -> Option<String> {
         let mut found = self.db.prepare_cached("SELECT value FROM facts WHERE name = ?1").ok()?;

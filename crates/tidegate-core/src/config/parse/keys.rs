@@ -18,7 +18,7 @@ pub(super) const TOP: &[&str] = &[
     "profiles",
     "simulation",
 ];
-pub(super) const STATE: &[&str] = &["path", "redis"];
+pub(super) const STATE: &[&str] = &["path", "redis", "on_failure"];
 pub(super) const AUTH: &[&str] = &["tokens"];
 pub(super) const TOKEN: &[&str] = &["sha256", "priorities", "services", "admin"];
 pub(super) const ALERTS: &[&str] = &["approaching", "webhook"];

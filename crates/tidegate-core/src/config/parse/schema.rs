@@ -35,7 +35,7 @@ fn top(key: &str) -> Value {
         }
         "permit_lease" => about(duration(), "How long a permit lasts that nobody renews."),
         "buffer_memory" => about(size(), "How many bytes of waiting requests are kept."),
-        "state" => about(object(STATE, |_| text("state")), "Where state is kept."),
+        "state" => about(object(STATE, state), "Where state is kept."),
         "global" => about(level(&[], |_| Value::Null), "Limits over all calls."),
         "loops" => about(level(&[], |_| Value::Null), "What each single loop may spend."),
         "services" => about(named(level(SERVICE, service)), "The services, by name."),
@@ -248,6 +248,14 @@ fn named(of: Value) -> Value {
 
 fn list(of: &Value) -> Value {
     json!({ "type": "array", "items": of })
+}
+
+fn state(key: &str) -> Value {
+    match key {
+        "on_failure" => about(choice(["memory", "refuse"]), "What to do while state cannot be written."),
+        "redis" => about(text("redis://127.0.0.1:6379"), "A Redis or Valkey URL for a fleet."),
+        _ => about(text("~/.local/state/tidegate"), "The folder of the state file."),
+    }
 }
 
 fn choice<'n>(names: impl IntoIterator<Item = &'n str>) -> Value {

@@ -5,7 +5,7 @@ use toml::de::{DeTable, DeValue};
 use super::keys::{ALERTS, LOOP_TYPE, STATE, TOP};
 use super::walk::{Field, Walk};
 use crate::config::path::join;
-use crate::config::{AlertsConfig, Config, LoopTypeConfig, StateConfig};
+use crate::config::{AlertsConfig, Config, LoopTypeConfig, StateConfig, StateFailure};
 use crate::presets;
 use crate::priority::Priority;
 
@@ -68,6 +68,10 @@ impl Walk<'_> {
             match field.name {
                 "path" => state.path = self.string(&field),
                 "redis" => state.redis = self.string(&field),
+                "on_failure" => {
+                    let choices = [("memory", StateFailure::Memory), ("refuse", StateFailure::Refuse)];
+                    state.on_failure = self.choice(&field, &choices).unwrap_or_default();
+                }
                 _ => self.unknown_key(&field, &section.path, STATE, None),
             }
         }
