@@ -269,6 +269,8 @@ impl Server {
         self.tasks.push(tokio::spawn(self.app.permits.clone().expire()));
         let app = self.app.clone();
         self.tasks.push(tokio::spawn(async move { app.events.watch(&app.gate).await }));
+        let app = self.app.clone();
+        self.tasks.push(tokio::spawn(async move { app.client.sweep().await }));
         if let Some(file) = self.file.clone() {
             self.tasks.push(tokio::spawn(file.follow(self.app.clone())));
         }

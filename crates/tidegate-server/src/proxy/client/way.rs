@@ -1,4 +1,4 @@
-//! Connections to upstreams: kept alive, over TLS where the URL says so, through a proxy where the environment does.
+//! How an upstream is connected to: over TLS where the URL says so, through a proxy where the environment does.
 
 use std::future::Future;
 use std::io;
@@ -7,64 +7,35 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::header::{HeaderValue, PROXY_AUTHORIZATION};
+use http::Uri;
+use http::header::HeaderValue;
 use http::uri::Scheme;
-use http::{Request, Response, Uri};
-use hyper::body::Incoming;
 use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
-use hyper_util::client::legacy::{self, Error};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tower_service::Service;
 use tracing::warn;
 
-use super::source::Outgoing;
 use crate::body::BoxError;
 
-/// How long a connection is kept on which nothing is asked.
-const IDLE: Duration = Duration::from_secs(60);
+/// A connection as it comes from here, over TLS or not.
+pub(super) type Stream = MaybeHttpsStream<Wire>;
 
-/// Sends requests to upstreams.
-#[derive(Clone, Debug)]
-pub(crate) struct Client {
-    client: legacy::Client<HttpsConnector<Way>, Outgoing>,
-    proxies: Proxies,
-}
+/// Makes connections.
+pub(super) type Connector = HttpsConnector<Way>;
 
-impl Client {
-    pub fn new(patience: Duration) -> Client {
-        let mut http = HttpConnector::new();
-        http.enforce_http(false);
-        http.set_nodelay(true);
-        http.set_connect_timeout(Some(patience));
-        let proxies = Proxies(Arc::new(Matcher::from_env()));
-        let way = Way { http, proxies: proxies.clone(), patience };
-        let tls = HttpsConnectorBuilder::new().with_tls_config(tls()).https_or_http();
-        let connector = tls.enable_all_versions().wrap_connector(way);
-        let client = legacy::Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .build(connector);
-        Client { client, proxies }
-    }
-
-    /// Sends a request and waits for the head of its reply.
-    pub async fn send(&self, mut request: Request<Outgoing>) -> Result<Response<Incoming>, Error> {
-        if request.uri().scheme() == Some(&Scheme::HTTP)
-            && let Some(proxy) = self.proxies.on_the_way_to(request.uri())
-            && let Some(auth) = proxy.basic_auth()
-        {
-            // Over TLS it is said once, when the tunnel is asked for.
-            request.headers_mut().insert(PROXY_AUTHORIZATION, sensitive(auth));
-        }
-        self.client.request(request).await
-    }
+pub(super) fn connector(patience: Duration, proxies: Proxies) -> Connector {
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    http.set_nodelay(true);
+    http.set_connect_timeout(Some(patience));
+    let tls = HttpsConnectorBuilder::new().with_tls_config(tls()).https_or_http();
+    tls.enable_all_versions().wrap_connector(Way { http, proxies, patience })
 }
 
 /// The system's certificate authorities, read once.
@@ -89,9 +60,21 @@ fn tls() -> ClientConfig {
 
 /// The proxies that the environment names.
 #[derive(Clone, Debug)]
-struct Proxies(Arc<Matcher>);
+pub(super) struct Proxies(Arc<Matcher>);
 
 impl Proxies {
+    pub fn from_env() -> Proxies {
+        Proxies(Arc::new(Matcher::from_env()))
+    }
+
+    /// What a proxy wants to be told with each request to this address. Over TLS it is said once, when the tunnel is
+    /// asked for.
+    pub fn auth(&self, to: &Uri) -> Option<HeaderValue> {
+        let plain = to.scheme() == Some(&Scheme::HTTP);
+        let proxy = self.on_the_way_to(to).filter(|_| plain)?;
+        proxy.basic_auth().map(sensitive)
+    }
+
     /// No proxy reaches what is on this machine.
     fn on_the_way_to(&self, uri: &Uri) -> Option<Intercept> {
         let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
@@ -102,7 +85,7 @@ impl Proxies {
 
 /// The way to an upstream: straight, or through a proxy.
 #[derive(Clone, Debug)]
-struct Way {
+pub(super) struct Way {
     http: HttpConnector,
     proxies: Proxies,
     patience: Duration,
@@ -143,7 +126,7 @@ fn sensitive(value: &HeaderValue) -> HeaderValue {
 }
 
 /// A connection, and whether a proxy at its other end wants to be told whole URLs.
-struct Wire {
+pub(super) struct Wire {
     stream: TokioIo<TcpStream>,
     to_proxy: bool,
 }
