@@ -18,6 +18,9 @@ use crate::harness::{Effort, quantile};
 use crate::load::message;
 use crate::load::process::{Folder, Process, tidegate};
 
+/// The length of a question, in bytes: one that is short, and one of a request of 1 KiB.
+const BRIEF: usize = 100;
+const LONG: usize = 930;
 const EVERY: Duration = Duration::from_millis(100);
 const CONFIG: &str = r#"
 [services.openai]
@@ -75,7 +78,7 @@ fn queued(waiting: usize, upstream: SocketAddr) -> Result<()> {
         let mut connections = Vec::new();
         for _ in 0..=waiting {
             let mut stream = TcpStream::connect(sidecar.address).await?;
-            stream.write_all(&request()).await?;
+            stream.write_all(&request(BRIEF)).await?;
             connections.push(stream);
         }
         while calls(sidecar.address).await? <= waiting {
@@ -83,7 +86,7 @@ fn queued(waiting: usize, upstream: SocketAddr) -> Result<()> {
         }
         sidecar.resident_mib()
     })?;
-    println!("## {waiting} calls of 1 KiB that wait for a slot\n");
+    println!("## {waiting} small calls that wait for a slot\n");
     println!("| aim | measured | before | a call, KiB | |\n|---|--:|--:|--:|---|");
     let each = (memory - before) * 1024.0 / waiting as f64;
     println!(
@@ -158,7 +161,7 @@ fn read(from: SocketAddr, streams: usize, begun: Instant, span: Duration) -> Res
             tokio::time::sleep_until(Instant::now() + EVERY.div_f64(streams as f64)).await;
             let mut stream = TcpStream::connect(from).await.with_context(|| format!("stream {number}"))?;
             stream.set_nodelay(true)?;
-            stream.write_all(&request()).await?;
+            stream.write_all(&request(LONG)).await?;
             open.push(stream);
         }
         let from = Instant::now() + 5 * EVERY;
@@ -200,12 +203,13 @@ async fn delays(mut stream: TcpStream, begun: Instant, from: Instant, until: Ins
     }
 }
 
-/// A chat of 1 KiB whose answer is to be streamed.
-fn request() -> Vec<u8> {
+/// A chat with a question of so many bytes, whose answer is to be streamed.
+fn request(bytes: usize) -> Vec<u8> {
     let words = "The sea comes and goes, and what it brings it takes. ".repeat(20);
-    let begin = r#"{"model":"gpt-4o","max_tokens":16,"stream":true,"messages":[{"role":"user","content":""#;
-    let end = r#""}]}"#;
-    let body = format!("{begin}{}{end}", &words[..1024 - begin.len() - end.len()]);
+    let body = format!(
+        r#"{{"model":"gpt-4o","max_tokens":16,"stream":true,"messages":[{{"role":"user","content":"{}"}}]}}"#,
+        &words[..bytes]
+    );
     format!(
         "POST /openai/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
          authorization: Bearer sk-1234\r\ncontent-length: {}\r\n\r\n{body}",

@@ -1,7 +1,7 @@
 //! Real clients at limited upstreams: the official openai SDK through the sidecar, beside an oracle.
 //!
-//! 720 jobs, a tenth of them of high priority and spread over the time that all of them need, the others there at once;
-//! two seconds stand for a minute. The SDK is as it comes, its retries on. The oracle has an equal upstream of its own at
+//! 720 jobs: nine tenths of them there at once, the others of high priority, by a program of their own, and spread over the
+//! time that all of them need; two seconds stand for a minute. The SDK is as it comes, its retries on. The oracle has an equal upstream of its own at
 //! the same time and sees what it has left. The makespan is by the upstream's own records: from the first request that
 //! it counted to the last that it answered.
 
@@ -34,9 +34,16 @@ pub struct Jobs {
 }
 
 impl Jobs {
-    fn of(share: f64, all: f64) -> Jobs {
-        let mine = (all * share).round() as u64;
-        Jobs { normal: mine - mine / 10, high: mine / 10, seconds: all / 120.0 * WINDOW.as_secs_f64() * 0.75 }
+    fn all(jobs: f64) -> Jobs {
+        let seconds = jobs / UNITS as f64 * WINDOW.as_secs_f64() * 0.75;
+        Jobs { normal: (jobs * 0.9).round() as u64, high: (jobs * 0.1).round() as u64, seconds }
+    }
+
+    /// What each program has to do: a share of the normal jobs, or those of high priority.
+    fn by_program(self, shares: &[f64]) -> impl Iterator<Item = Jobs> {
+        let normal =
+            move |share: &f64| Jobs { normal: (self.normal as f64 * share).round() as u64, high: 0, ..self };
+        shares.iter().map(normal).chain([Jobs { normal: 0, ..self }])
     }
 
     /// When a job of high priority comes, from the start.
@@ -110,10 +117,10 @@ fn pair(world: &World, jobs: f64, run: u64, python: &Path) -> Result<(Ran, Ran)>
     let mut command = tidegate(&["serve", "--listen", "127.0.0.1:0", "--config"])?;
     command.arg(config).current_dir(folder.path());
     let sidecar = Process::telling(command)?;
-    let shares = world.processes.iter().map(|share| Jobs::of(*share, jobs));
+    let shares = Jobs::all(jobs).by_program(world.processes);
     let mut programs: Vec<Program> =
         shares.map(|jobs| Program::start(python, &folder, &sidecar, jobs)).collect::<Result<_>>()?;
-    let oracle = runtime.spawn(oracle::run(theirs.clone(), Jobs::of(1.0, jobs)));
+    let oracle = runtime.spawn(oracle::run(theirs.clone(), Jobs::all(jobs)));
     programs.iter_mut().try_for_each(Program::go)?;
     if let Some(after) = world.halves {
         let servers = [theirs.clone(), ours.clone()];

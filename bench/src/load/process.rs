@@ -1,10 +1,12 @@
 //! A program that is measured from outside: processor time and memory are those of its process.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -100,15 +102,16 @@ impl Drop for Folder {
     }
 }
 
-/// The sidecar as users have it: the command that was built with the same profile as this one, and is built now if
-/// cargo is there.
+/// The command as users have it: built with the same profile as this one, and now, if cargo is there.
 pub fn tidegate(arguments: &[&str]) -> Result<Command> {
+    static BUILT: OnceLock<bool> = OnceLock::new();
     let own = std::env::current_exe()?;
     let folder = own.parent().context("a folder")?;
     if let (Some(cargo), Some(profile)) = (std::env::var_os("CARGO"), folder.file_name()) {
+        let profile = if profile == "debug" { OsStr::new("dev") } else { profile };
         let mut build = Command::new(cargo);
         build.args(["build", "--quiet", "--locked", "-p", "tidegate-cli", "--profile"]).arg(profile);
-        if !build.status()?.success() {
+        if !BUILT.get_or_init(|| build.status().is_ok_and(|status| status.success())) {
             bail!("tidegate-cli does not build");
         }
     }
