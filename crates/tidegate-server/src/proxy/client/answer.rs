@@ -16,17 +16,19 @@ pub(crate) struct Answer {
     body: Incoming,
     /// What has to be moved for the body to come; gone at its end.
     carried: Option<Box<(Http1, Arc<Home>)>>,
+    /// Why it broke off, until that is told.
+    broken: Option<hyper::Error>,
 }
 
 impl Answer {
     /// One that comes by itself.
     pub(super) fn whole(body: Incoming) -> Answer {
-        Answer { body, carried: None }
+        Answer { body, carried: None, broken: None }
     }
 
     /// One that comes on this connection.
     pub(super) fn over(body: Incoming, http1: Http1, home: Arc<Home>) -> Answer {
-        let mut answer = Answer { body, carried: Some(Box::new((http1, home))) };
+        let mut answer = Answer { body, carried: Some(Box::new((http1, home))), broken: None };
         if answer.body.is_end_stream() {
             // Nobody will ask for a body that is not there.
             answer.end(&mut Context::from_waker(Waker::noop()));
@@ -53,6 +55,9 @@ impl Body for Answer {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = &mut *self;
+        if let Some(error) = this.broken.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
         let Some((http1, _)) = this.carried.as_deref_mut() else {
             return Pin::new(&mut this.body).poll_frame(context);
         };
@@ -64,7 +69,14 @@ impl Body for Answer {
             http1.drive(context);
             frame = Pin::new(&mut this.body).poll_frame(&mut quiet);
         }
-        match &frame {
+        match frame {
+            // All of it may have come at once. What was there before the break is to reach the client, and is written
+            // only when there is nothing to be read.
+            Poll::Ready(Some(Err(error))) => {
+                this.broken = Some(error);
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
             Poll::Ready(None) => this.end(context),
             Poll::Ready(Some(_)) if this.body.is_end_stream() => this.end(context),
             _ => {}
@@ -73,7 +85,7 @@ impl Body for Answer {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.broken.is_none() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
