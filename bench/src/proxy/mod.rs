@@ -22,6 +22,8 @@ const RUNS: usize = 5;
 /// What the upstream says to everything.
 const ANSWER: &str = r#"{"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"gpt-4o","choices":[{"index":0,"message":{"role":"assistant","content":"The sea comes and goes."},"finish_reason":"stop"}],"usage":{"prompt_tokens":240,"completion_tokens":6,"total_tokens":246}}"#;
 const PATH: &str = "/openai/v1/chat/completions";
+/// What clients show, and LiteLLM asks for.
+const KEY: &str = "sk-5f0c7a1e9b3d4c6280e1f2a3b4c5d6e7f8091a2b3c4d5e6f708192a3b4c5d6e7";
 /// Eight limits that a call meets, and none of which holds it.
 const CONFIG: &str = r#"
 [global]
@@ -66,8 +68,8 @@ pub fn table(effort: Effort) -> Result<()> {
     };
     let (mut straight, mut theirs, mut ours) = <(Measured, Measured, Measured)>::default();
     for _ in 0..RUNS {
-        theirs.run_flat(&nginx, span)?;
-        ours.run_flat(&sidecar, span)?;
+        theirs.run_flat(&nginx, PATH, span)?;
+        ours.run_flat(&sidecar, PATH, span)?;
     }
     let quarter = quantile(&theirs.per_second, 0.5) / 4.0;
     for _ in 0..RUNS {
@@ -79,9 +81,10 @@ pub fn table(effort: Effort) -> Result<()> {
     let litellm = if effort == Effort::Full { others::litellm(&folder, upstream)? } else { None };
     let litellm = litellm.map(|litellm| {
         let mut measured = Measured::default();
-        ask(litellm.address, &request(), 8, Pace::Flat, span)?;
+        let path = "/v1/chat/completions";
+        ask(litellm.address, &request(path), 8, Pace::Flat, span)?;
         for _ in 0..RUNS {
-            measured.run_flat(&litellm, span)?;
+            measured.run_flat(&litellm, path, span)?;
         }
         anyhow::Ok(measured)
     });
@@ -91,30 +94,30 @@ pub fn table(effort: Effort) -> Result<()> {
 }
 
 impl Measured {
-    fn run_flat(&mut self, proxy: &Process, span: Duration) -> Result<()> {
+    fn run_flat(&mut self, proxy: &Process, path: &str, span: Duration) -> Result<()> {
         let before = proxy.cpu_seconds()?;
-        let answered = ask(proxy.address, &request(), CONNECTIONS, Pace::Flat, span)?;
+        let answered = ask(proxy.address, &request(path), CONNECTIONS, Pace::Flat, span)?;
         self.cpu_micros.push((proxy.cpu_seconds()? - before) * 1e6 / answered.seconds.len() as f64);
         self.per_second.push(answered.per_second());
         Ok(())
     }
 
     fn run_paced(&mut self, to: SocketAddr, rate: f64, span: Duration) -> Result<()> {
-        let answered = ask(to, &request(), CONNECTIONS, Pace::PerSecond(rate), span)?;
+        let answered = ask(to, &request(PATH), CONNECTIONS, Pace::PerSecond(rate), span)?;
         self.p99_millis.push(quantile(&answered.seconds, 0.99) * 1e3);
         Ok(())
     }
 }
 
 /// A chat of 1 KiB, as an SDK would send it.
-fn request() -> Vec<u8> {
+fn request(path: &str) -> Vec<u8> {
     let words = "The sea comes and goes, and what it brings it takes. ".repeat(20);
     let begin = r#"{"model":"gpt-4o","max_tokens":16,"messages":[{"role":"user","content":""#;
     let end = r#""}]}"#;
     let body = format!("{begin}{}{end}", &words[..1024 - begin.len() - end.len()]);
     format!(
-        "POST {PATH} HTTP/1.1\r\nhost: localhost\r\naccept: application/json\r\ncontent-type: application/json\r\n\
-         user-agent: tidegate-bench\r\nauthorization: Bearer sk-1234\r\ncontent-length: {}\r\n\r\n{body}",
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\naccept: application/json\r\ncontent-type: application/json\r\n\
+         user-agent: tidegate-bench\r\nauthorization: Bearer {KEY}\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     )
     .into_bytes()
