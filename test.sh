@@ -108,6 +108,7 @@ for scenario in examples/simulations/*.toml; do
 done
 cargo run --release --locked --quiet -p tidegate-cli -- simulate examples/simulations/agents-and-a-user.toml
 
+[ -x /usr/sbin/nginx ] || [ -x /usr/bin/nginx ] || install nginx || skip "the proxy beside nginx: there is none (apt-get install nginx)"
 step "benchmarks, a short run of each (the numbers mean nothing)"
 cargo run --release --locked --quiet -p tidegate-bench -- all --short
 

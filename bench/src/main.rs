@@ -21,17 +21,25 @@
 
 mod backoff;
 mod bucket;
+#[cfg(unix)]
+mod clients;
 mod curve;
 mod fair;
 mod gate;
 mod harness;
 mod instructions;
 mod learning;
+#[cfg(unix)]
+mod load;
 mod loops;
 #[cfg(unix)]
 mod permits;
+#[cfg(unix)]
+mod proxy;
 mod queue;
 mod simulate;
+#[cfg(unix)]
+mod streams;
 mod weight;
 
 use anyhow::{Result, bail};
@@ -39,7 +47,8 @@ use anyhow::{Result, bail};
 use harness::Effort;
 
 const USAGE: &str = "usage: tidegate-bench TABLE [--short]
-       TABLE is all, bucket, backoff, gate, queue, fair, loops, curve, simulate, learning or permits
+       TABLE is all, bucket, backoff, gate, queue, fair, loops, curve, simulate, learning, permits, proxy,
+       streams or clients
        tidegate-bench learning [--seeds N] [--all] [--plot FILE] [--only TEXT [--scenario]]
        tidegate-bench bucket|backoff|gate --count CONTENDER N
        tidegate-bench loops --count engine|gate LOOPS N
@@ -78,6 +87,12 @@ fn tables(name: &str, effort: Effort) -> Result<()> {
         ("learning", learning::table),
         #[cfg(unix)]
         ("permits", permits::table),
+        #[cfg(unix)]
+        ("proxy", proxy::table),
+        #[cfg(unix)]
+        ("streams", streams::table),
+        #[cfg(unix)]
+        ("clients", clients::table),
     ];
     let wanted: Vec<_> = known.iter().filter(|(known, _)| name == "all" || name == *known).collect();
     if wanted.is_empty() {

@@ -1,5 +1,7 @@
 //! `tidegate serve`: the sidecar.
 
+use std::io;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
@@ -9,6 +11,7 @@ use clap::Args;
 use tidegate::Config;
 use tidegate::config::ConfigError;
 use tidegate_server::{Server, StartError};
+use tokio::runtime::{Builder, Runtime};
 
 use crate::log::{self, LogFormat};
 use crate::signals::{Reload, Stop};
@@ -43,6 +46,9 @@ pub struct Serve {
     /// Listen also where other machines reach it, and anybody there may spend your quota.
     #[arg(long)]
     insecure_listen: bool,
+    /// How many threads serve; as many as there are processors if not said.
+    #[arg(long, value_name = "N")]
+    workers: Option<NonZeroUsize>,
     /// How long calls that are under way may go on when it is told to stop, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     drain: u64,
@@ -59,7 +65,7 @@ impl Serve {
     pub fn run(self) -> anyhow::Result<()> {
         log::init(self.log);
         allow_many_files();
-        let runtime = tokio::runtime::Runtime::new().context("cannot start a runtime")?;
+        let runtime = runtime(self.workers).context("cannot start a runtime")?;
         runtime.block_on(async {
             let stop = Stop::new().context("cannot wait for a signal")?;
             #[cfg(unix)]
@@ -101,6 +107,21 @@ impl Serve {
             Ok(())
         })
     }
+}
+
+/// One thread needs no other to hand work to.
+fn runtime(workers: Option<NonZeroUsize>) -> io::Result<Runtime> {
+    let mut builder = match workers.map(NonZeroUsize::get) {
+        Some(1) => Builder::new_current_thread(),
+        workers => {
+            let mut builder = Builder::new_multi_thread();
+            if let Some(workers) = workers {
+                builder.worker_threads(workers);
+            }
+            builder
+        }
+    };
+    builder.enable_all().build()
 }
 
 /// The config that was named, else the one that is there, else an empty one.

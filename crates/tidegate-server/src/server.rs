@@ -284,6 +284,8 @@ impl Server {
         self.tasks.push(tokio::spawn(self.app.permits.clone().expire()));
         let app = self.app.clone();
         self.tasks.push(tokio::spawn(async move { app.events.follow(&app.gate).await }));
+        let app = self.app.clone();
+        self.tasks.push(tokio::spawn(async move { tokio::join!(app.client.sweep(), app.upgrades.sweep()) }));
         if let Some(file) = self.file.clone() {
             self.tasks.push(tokio::spawn(file.follow(self.app.clone())));
         }

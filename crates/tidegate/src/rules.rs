@@ -12,7 +12,7 @@ use tidegate_core::Call;
 use tidegate_core::presets;
 use tidegate_core::reply::Reader;
 use tidegate_core::retry::{Budget, RetryPolicy};
-use tidegate_core::vendor::Counting;
+use tidegate_core::vendor::{Counting, Vendor};
 
 use crate::config::Config;
 
@@ -20,6 +20,8 @@ use crate::config::Config;
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     config: Config,
+    /// Whose a service is, if its config says so: asked several times for each call.
+    vendors: HashMap<String, &'static Vendor>,
     retries: HashMap<String, Retries>,
     /// Whether attempts that were refused count among the retries.
     refusals_count: bool,
@@ -48,7 +50,9 @@ impl Rules {
             (name.clone(), Retries { policy, budget, share })
         };
         let retries = config.services.iter().map(of_service).collect();
-        Rules { config, retries, refusals_count }
+        let vendor = |name: &String| Some((name.clone(), config.vendor(name)?));
+        let vendors = config.services.keys().filter_map(vendor).collect();
+        Rules { config, vendors, retries, refusals_count }
     }
 
     /// The same under another config.
@@ -58,13 +62,13 @@ impl Rules {
 
     /// Whose replies a service gets, if its config says so.
     #[cfg(feature = "wire")]
-    pub fn vendor(&self, service: &str) -> Option<&'static tidegate_core::vendor::Vendor> {
-        self.config.vendor(service)
+    pub fn vendor(&self, service: &str) -> Option<&'static Vendor> {
+        self.vendors.get(service).copied()
     }
 
     /// How a service counts tokens.
     pub fn counting(&self, service: &str) -> Counting {
-        self.config.counting(service)
+        self.vendors.get(service).map_or(Counting::PLAIN, |vendor| vendor.counting)
     }
 
     /// Who reads the replies of a service.

@@ -66,59 +66,71 @@ impl Tree {
     /// The values at a path of keys, such as `errors[].extensions.code`. `[]` stands for every element of a
     /// list. A body that is a list is searched in each of its elements.
     pub(super) fn at<'t>(&'t self, path: &str) -> Vec<&'t Value> {
-        self.ids(path).into_iter().map(|id| &self.nodes[id].value).collect()
+        let mut values = Vec::new();
+        self.each(path, |id| values.push(&self.nodes[id].value));
+        values
     }
 
     /// The first text at a path.
     pub(super) fn text(&self, path: &str) -> Option<&str> {
-        self.at(path).into_iter().find_map(|value| match value {
-            Value::Text(text) => Some(text.as_str()),
-            _ => None,
-        })
+        self.find(path, &mut |id| self.nodes[id].value.text())
     }
 
     /// The first number at a path; a number written as text counts.
     #[cfg(test)]
     pub(super) fn number(&self, path: &str) -> Option<f64> {
-        self.at(path).into_iter().find_map(Value::number)
+        self.find(path, &mut |id| self.nodes[id].value.number())
     }
 
     /// The objects or lists at a path, each as a place to search on from.
     pub(super) fn places(&self, path: &str) -> Vec<Place<'_>> {
-        self.ids(path).into_iter().map(|id| Place { tree: self, id }).collect()
+        let mut places = Vec::new();
+        self.each(path, |id| places.push(Place { tree: self, id }));
+        places
     }
 
-    fn ids(&self, path: &str) -> Vec<usize> {
-        let Some(root) = self.nodes.first() else { return Vec::new() };
-        let roots = if root.value == Value::List { self.children(0).collect() } else { vec![0] };
-        roots.into_iter().flat_map(|root| self.from(root, path)).collect()
+    fn each(&self, path: &str, mut seen: impl FnMut(usize)) {
+        let all: Option<()> = self.find(path, &mut |id| {
+            seen(id);
+            None
+        });
+        debug_assert!(all.is_none());
     }
 
-    fn from(&self, start: usize, path: &str) -> Vec<usize> {
-        let mut here = vec![start];
-        for step in path.split('.') {
-            let (key, each) = match step.strip_suffix("[]") {
-                Some(key) => (key, true),
-                None => (step, false),
-            };
-            here = here
-                .into_iter()
-                .flat_map(|id| {
-                    self.children(id).filter(|child| self.nodes[*child].key.as_deref() == Some(key))
-                })
-                .collect();
-            if each {
-                here = here
-                    .into_iter()
-                    .flat_map(|id| match self.nodes[id].value {
-                        Value::List => self.children(id).collect(),
-                        // What should be a list of one is sometimes the one.
-                        _ => vec![id],
-                    })
-                    .collect();
-            }
+    /// What is wanted of the first value at a path that has it.
+    fn find<T>(&self, path: &str, wanted: &mut impl FnMut(usize) -> Option<T>) -> Option<T> {
+        match self.nodes.first()?.value {
+            Value::List => self.children(0).find_map(|root| self.find_from(root, path, wanted)),
+            _ => self.find_from(0, path, wanted),
         }
-        here
+    }
+
+    /// The same from a node on. Nothing is kept on the way: most paths lead nowhere, and every reply is searched for many.
+    fn find_from<T>(
+        &self,
+        start: usize,
+        path: &str,
+        wanted: &mut impl FnMut(usize) -> Option<T>,
+    ) -> Option<T> {
+        if path.is_empty() {
+            return wanted(start);
+        }
+        let (step, rest) = path.split_once('.').unwrap_or((path, ""));
+        let (key, each) = match step.strip_suffix("[]") {
+            Some(key) => (key, true),
+            None => (step, false),
+        };
+        self.children(start).filter(|child| self.nodes[*child].key.as_deref() == Some(key)).find_map(
+            |child| {
+                match self.nodes[child].value {
+                    Value::List if each => {
+                        self.children(child).find_map(|element| self.find_from(element, rest, wanted))
+                    }
+                    // What should be a list of one is sometimes the one.
+                    _ => self.find_from(child, rest, wanted),
+                }
+            },
+        )
     }
 
     fn children(&self, id: usize) -> impl Iterator<Item = usize> + '_ {
@@ -136,14 +148,11 @@ pub(super) struct Place<'t> {
 
 impl<'t> Place<'t> {
     pub(super) fn text(&self, path: &str) -> Option<&'t str> {
-        self.values(path).find_map(|value| match value {
-            Value::Text(text) => Some(text.as_str()),
-            _ => None,
-        })
+        self.find(path, Value::text)
     }
 
     pub(super) fn number(&self, path: &str) -> Option<f64> {
-        self.values(path).find_map(Value::number)
+        self.find(path, Value::number)
     }
 
     pub(super) fn count(&self, path: &str) -> Option<u64> {
@@ -157,13 +166,20 @@ impl<'t> Place<'t> {
         tree.children(self.id).filter_map(|id| Some((tree.nodes[id].key.as_deref()?, &tree.nodes[id].value)))
     }
 
-    fn values(&self, path: &str) -> impl Iterator<Item = &'t Value> {
+    fn find<T>(&self, path: &str, wanted: impl Fn(&'t Value) -> Option<T>) -> Option<T> {
         let tree = self.tree;
-        tree.from(self.id, path).into_iter().map(|id| &tree.nodes[id].value)
+        tree.find_from(self.id, path, &mut |id| wanted(&tree.nodes[id].value))
     }
 }
 
 impl Value {
+    fn text(&self) -> Option<&str> {
+        match self {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
     /// The number that this is, or that its text is.
     pub(super) fn number(&self) -> Option<f64> {
         match self {
@@ -185,7 +201,8 @@ pub(super) fn decode(body: &[u8]) -> Cow<'_, str> {
     match body {
         [0xff, 0xfe, ..] => wide(u16::from_le_bytes),
         [0xfe, 0xff, ..] => wide(u16::from_be_bytes),
-        _ => String::from_utf8_lossy(body),
+        // Most are in order, and that is faster to see than what is to be replaced.
+        _ => std::str::from_utf8(body).map_or_else(|_| String::from_utf8_lossy(body), Cow::Borrowed),
     }
 }
 

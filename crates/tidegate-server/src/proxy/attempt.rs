@@ -3,19 +3,18 @@
 use std::time::Duration;
 
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
-use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tidegate::wire::{Meaning, ReplyBody, judge};
 use tidegate::{Attempt, Outcome};
 
-use super::client::Client;
+use super::client::{Answer, Client, SendError};
 use super::source::Outgoing;
 use super::timed::Timed;
 use super::upgrade::Agreed;
 use crate::server::Times;
 
 /// A reply, and the permit that goes with it.
-pub(super) type Reply = Response<ReplyBody<Timed<Incoming>>>;
+pub(super) type Reply = Response<ReplyBody<Timed<Answer>>>;
 
 /// What is sent, the body apart.
 pub(super) struct Head {
@@ -84,12 +83,15 @@ pub(super) async fn send(
     let answered = async {
         let mut reply = client.send(request).await.map_err(|error| {
             tracing::debug!(error = &error as &dyn std::error::Error, "an attempt failed");
-            if error.is_connect() {
-                attempt.report(Outcome::unreached());
-                Failed::Unreached
-            } else {
-                attempt.report(Outcome::failed());
-                Failed::Broken
+            match error {
+                SendError::Unreached(_) => {
+                    attempt.report(Outcome::unreached());
+                    Failed::Unreached
+                }
+                SendError::Broken(_) => {
+                    attempt.report(Outcome::failed());
+                    Failed::Broken
+                }
             }
         })?;
         if reply.status() == StatusCode::SWITCHING_PROTOCOLS {

@@ -5,24 +5,24 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use tidegate::wire::ReplyBody;
 use tidegate_core::stream_usage::Hidden;
 
+use super::client::Answer;
 use super::timed::Timed;
 use crate::app::Counted;
 use crate::body::BoxError;
 
 /// An upstream's words as they come, the permit with them.
 pub(crate) struct Proxied {
-    body: ReplyBody<Timed<Incoming>>,
+    body: ReplyBody<Timed<Answer>>,
     /// Takes out what the client did not ask for; gone at the end.
     hidden: Option<Hidden>,
     _counted: Option<Counted>,
 }
 
 impl Proxied {
-    pub fn new(body: ReplyBody<Timed<Incoming>>, hide_usage: bool, counted: Option<Counted>) -> Proxied {
+    pub fn new(body: ReplyBody<Timed<Answer>>, hide_usage: bool, counted: Option<Counted>) -> Proxied {
         Proxied { body, hidden: hide_usage.then(Hidden::default), _counted: counted }
     }
 }

@@ -93,11 +93,11 @@ impl Meaning {
     /// How a call ended whose reply was no error and had this body.
     pub(super) fn outcome(&self, seen: Seen) -> Outcome {
         let rules = self.gate.rules();
-        let reader = rules.reader(&self.service);
-        let now = unix();
         let (usage, failure) = match seen {
             Seen::Json(body) => (Usage::of_body(&body), None),
-            Seen::Events(events) => (events.reader.usage(), events.reader.failure(&reader, now)),
+            Seen::Events(events) => {
+                (events.reader.usage(), events.reader.failure(&rules.reader(&self.service), unix()))
+            }
             Seen::Nothing => (None, None),
         };
         match (failure, usage) {

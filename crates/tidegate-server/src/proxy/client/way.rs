@@ -1,4 +1,4 @@
-//! Connections to upstreams: kept alive, over TLS where the URL says so, through a proxy where the environment does.
+//! How an upstream is connected to: over TLS where the URL says so, through a proxy where the environment does.
 
 use std::future::Future;
 use std::io;
@@ -7,76 +7,39 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::header::{HeaderValue, PROXY_AUTHORIZATION};
+use http::Uri;
+use http::header::HeaderValue;
 use http::uri::Scheme;
-use http::{Request, Response, Uri};
-use hyper::body::Incoming;
 use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
-use hyper_util::client::legacy::{self, Error};
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tower_service::Service;
 use tracing::warn;
 
-use super::source::Outgoing;
 use crate::body::BoxError;
 
-/// How long a connection is kept on which nothing is asked.
-const IDLE: Duration = Duration::from_secs(60);
+/// A connection as it comes from here, over TLS or not.
+pub(super) type Stream = MaybeHttpsStream<Wire>;
 
-/// Sends requests to upstreams.
-#[derive(Clone, Debug)]
-pub(crate) struct Client {
-    client: legacy::Client<HttpsConnector<Way>, Outgoing>,
-    proxies: Proxies,
-}
+/// Makes connections.
+pub(super) type Connector = HttpsConnector<Way>;
 
-impl Client {
-    pub fn new(patience: Duration) -> Client {
-        Client::built(patience, false)
-    }
-
-    /// For requests that want their connection to become something else: only HTTP/1.1 can, and no other may have it then.
-    pub fn for_upgrades(patience: Duration) -> Client {
-        Client::built(patience, true)
-    }
-
-    fn built(patience: Duration, upgrades: bool) -> Client {
-        let mut http = HttpConnector::new();
-        http.enforce_http(false);
-        http.set_nodelay(true);
-        http.set_connect_timeout(Some(patience));
-        let proxies = Proxies(Arc::new(Matcher::from_env()));
-        let way = Way { http, proxies: proxies.clone(), patience };
-        let tls = HttpsConnectorBuilder::new().with_tls_config(tls()).https_or_http();
-        let connector = match upgrades {
-            true => tls.enable_http1().wrap_connector(way),
-            false => tls.enable_all_versions().wrap_connector(way),
-        };
-        let client = legacy::Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(if upgrades { 0 } else { usize::MAX })
-            .build(connector);
-        Client { client, proxies }
-    }
-
-    /// Sends a request and waits for the head of its reply.
-    pub async fn send(&self, mut request: Request<Outgoing>) -> Result<Response<Incoming>, Error> {
-        if request.uri().scheme() == Some(&Scheme::HTTP)
-            && let Some(proxy) = self.proxies.on_the_way_to(request.uri())
-            && let Some(auth) = proxy.basic_auth()
-        {
-            // Over TLS it is said once, when the tunnel is asked for.
-            request.headers_mut().insert(PROXY_AUTHORIZATION, sensitive(auth));
-        }
-        self.client.request(request).await
+/// `upgrades`: for requests that want their connection to become something else, which only one of HTTP/1.1 can.
+pub(super) fn connector(patience: Duration, proxies: Proxies, upgrades: bool) -> Connector {
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    http.set_nodelay(true);
+    http.set_connect_timeout(Some(patience));
+    let tls = HttpsConnectorBuilder::new().with_tls_config(tls()).https_or_http();
+    let way = Way { http, proxies, patience };
+    match upgrades {
+        true => tls.enable_http1().wrap_connector(way),
+        false => tls.enable_all_versions().wrap_connector(way),
     }
 }
 
@@ -102,9 +65,21 @@ fn tls() -> ClientConfig {
 
 /// The proxies that the environment names.
 #[derive(Clone, Debug)]
-struct Proxies(Arc<Matcher>);
+pub(super) struct Proxies(Arc<Matcher>);
 
 impl Proxies {
+    pub fn from_env() -> Proxies {
+        Proxies(Arc::new(Matcher::from_env()))
+    }
+
+    /// What a proxy wants to be told with each request to this address. Over TLS it is said once, when the tunnel is
+    /// asked for.
+    pub fn auth(&self, to: &Uri) -> Option<HeaderValue> {
+        let plain = to.scheme() == Some(&Scheme::HTTP);
+        let proxy = self.on_the_way_to(to).filter(|_| plain)?;
+        proxy.basic_auth().map(sensitive)
+    }
+
     /// No proxy reaches what is on this machine.
     fn on_the_way_to(&self, uri: &Uri) -> Option<Intercept> {
         let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
@@ -115,7 +90,7 @@ impl Proxies {
 
 /// The way to an upstream: straight, or through a proxy.
 #[derive(Clone, Debug)]
-struct Way {
+pub(super) struct Way {
     http: HttpConnector,
     proxies: Proxies,
     patience: Duration,
@@ -156,7 +131,7 @@ fn sensitive(value: &HeaderValue) -> HeaderValue {
 }
 
 /// A connection, and whether a proxy at its other end wants to be told whole URLs.
-struct Wire {
+pub(super) struct Wire {
     stream: TokioIo<TcpStream>,
     to_proxy: bool,
 }

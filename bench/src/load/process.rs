@@ -1,0 +1,121 @@
+//! A program that is measured from outside: processor time and memory are those of its process.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+/// Ended when it is dropped.
+pub struct Process {
+    child: Child,
+    pub address: SocketAddr,
+}
+
+impl Process {
+    /// Starts a program that will listen there, and waits until it does.
+    pub fn listening(mut command: Command, address: SocketAddr, patience: Duration) -> Result<Process> {
+        let child =
+            command.stdin(Stdio::null()).spawn().with_context(|| format!("cannot run {command:?}"))?;
+        let mut process = Process { child, address };
+        let start = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            if let Some(status) = process.child.try_wait()? {
+                bail!("{command:?} ended: {status}");
+            }
+            if start.elapsed() > patience {
+                bail!("{command:?} does not listen");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(process)
+    }
+
+    /// Starts a program whose first line is the URL that it listens on.
+    pub fn telling(mut command: Command) -> Result<Process> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().with_context(|| format!("cannot run {command:?}"))?;
+        let mut first = String::new();
+        BufReader::new(child.stdout.take().context("piped")?).read_line(&mut first)?;
+        let address = first.trim().strip_prefix("http://").and_then(|address| address.parse().ok());
+        Ok(Process { child, address: address.with_context(|| format!("{command:?} said {first:?}"))? })
+    }
+
+    /// Processor time so far, all threads, user and system.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let (_, after_name) = stat.rsplit_once(')').context("a name")?;
+        let mut fields = after_name.split_whitespace().skip(11).map(str::parse::<f64>);
+        let (user, system) = (fields.next().context("utime")??, fields.next().context("stime")??);
+        Ok((user + system) / rustix::param::clock_ticks_per_second() as f64)
+    }
+
+    /// Memory that is in use, in MiB.
+    pub fn resident_mib(&self) -> Result<f64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
+        Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? / 1024.0)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// An address that nobody listens on.
+pub fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+/// A folder for the files of a run; removed when it is dropped.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Result<Folder> {
+        let path = std::env::temp_dir().join(format!("tidegate-bench-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path)?;
+        Ok(Folder(path))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let path = self.0.join(name);
+        fs::write(&path, text)?;
+        Ok(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+/// The command as users have it: built with the same profile as this one, and now, if cargo is there.
+pub fn tidegate(arguments: &[&str]) -> Result<Command> {
+    static BUILT: OnceLock<bool> = OnceLock::new();
+    let own = std::env::current_exe()?;
+    let folder = own.parent().context("a folder")?;
+    if let (Some(cargo), Some(profile)) = (std::env::var_os("CARGO"), folder.file_name()) {
+        let profile = if profile == "debug" { OsStr::new("dev") } else { profile };
+        let mut build = Command::new(cargo);
+        build.args(["build", "--quiet", "--locked", "-p", "tidegate-cli", "--profile"]).arg(profile);
+        if !BUILT.get_or_init(|| build.status().is_ok_and(|status| status.success())) {
+            bail!("tidegate-cli does not build");
+        }
+    }
+    let mut command = Command::new(folder.join("tidegate"));
+    command.args(arguments);
+    Ok(command)
+}

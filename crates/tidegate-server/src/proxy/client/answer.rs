@@ -1,0 +1,94 @@
+//! The body of an upstream's reply, and the connection that it comes on.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+
+use super::home::Home;
+use super::http1::Http1;
+
+/// Read to its end, it leaves its connection to the next call; dropped before, it closes it.
+pub(crate) struct Answer {
+    body: Incoming,
+    /// What has to be moved for the body to come; gone at its end.
+    carried: Option<Box<(Http1, Arc<Home>)>>,
+    /// Why it broke off, until that is told.
+    broken: Option<hyper::Error>,
+}
+
+impl Answer {
+    /// One that comes by itself.
+    pub(super) fn whole(body: Incoming) -> Answer {
+        Answer { body, carried: None, broken: None }
+    }
+
+    /// One that comes on this connection.
+    pub(super) fn over(body: Incoming, http1: Http1, home: Arc<Home>) -> Answer {
+        let mut answer = Answer { body, carried: Some(Box::new((http1, home))), broken: None };
+        if answer.body.is_end_stream() {
+            // Nobody will ask for a body that is not there.
+            answer.end(&mut Context::from_waker(Waker::noop()));
+        }
+        answer
+    }
+
+    fn end(&mut self, context: &mut Context<'_>) {
+        if let Some(carried) = self.carried.take() {
+            let (mut http1, home) = *carried;
+            if http1.is_ready(context) {
+                home.keep(http1);
+            }
+        }
+    }
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = &mut *self;
+        if let Some(error) = this.broken.take() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        let Some((http1, _)) = this.carried.as_deref_mut() else {
+            return Pin::new(&mut this.body).poll_frame(context);
+        };
+        // What the connection is about to deliver is asked for first, else it does not read on. It wakes whoever drives
+        // it, so the body need not.
+        let mut quiet = Context::from_waker(Waker::noop());
+        let mut frame = Pin::new(&mut this.body).poll_frame(&mut quiet);
+        if frame.is_pending() {
+            http1.drive(context);
+            frame = Pin::new(&mut this.body).poll_frame(&mut quiet);
+        }
+        match frame {
+            // All of it may have come at once. What was there before the break is to reach the client, and is written
+            // only when there is nothing to be read.
+            Poll::Ready(Some(Err(error))) => {
+                this.broken = Some(error);
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready(None) => this.end(context),
+            Poll::Ready(Some(_)) if this.body.is_end_stream() => this.end(context),
+            _ => {}
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.broken.is_none() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

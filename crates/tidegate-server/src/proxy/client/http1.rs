@@ -1,0 +1,79 @@
+//! A connection that carries one call at a time, and is moved by whoever has it.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::{TrySendError, http1};
+
+use super::way::Stream;
+use crate::proxy::source::Outgoing;
+
+/// Nothing happens on it unless it is polled: while it sends by [`send`](Http1::send), then by [`drive`](Http1::drive).
+pub(super) struct Http1 {
+    sender: http1::SendRequest<Outgoing>,
+    /// Gone once the connection has ended, so that what was not sent comes back.
+    driver: Option<Driver>,
+    /// A proxy is at the other end.
+    pub to_proxy: bool,
+}
+
+/// It reads and writes.
+type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send + Sync>>;
+
+impl Http1 {
+    pub async fn new(stream: Stream, to_proxy: bool) -> hyper::Result<Http1> {
+        let (sender, driver) = http1::handshake(stream).await?;
+        Ok(Http1 { sender, driver: Some(Box::pin(driver.with_upgrades())), to_proxy })
+    }
+
+    /// Sends a request and waits for the head of its reply.
+    pub async fn send(
+        &mut self,
+        request: Request<Outgoing>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<Outgoing>>> {
+        let mut reply = pin!(self.sender.try_send_request(request));
+        poll_fn(|context| {
+            drive(&mut self.driver, context);
+            // It comes by the driver, which has just been asked and is asked again when there is more.
+            reply.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+        })
+        .await
+    }
+
+    /// Whether the last call is over and another can be sent. Looks whether the upstream has hung up.
+    pub fn is_ready(&mut self, context: &mut Context<'_>) -> bool {
+        self.drive(context);
+        self.driver.is_some() && self.sender.is_ready()
+    }
+
+    /// Reads and writes as far as that goes.
+    pub fn drive(&mut self, context: &mut Context<'_>) {
+        drive(&mut self.driver, context);
+    }
+
+    /// It will speak another protocol, and nothing that is said on it is ours any more.
+    pub fn let_go(self) {
+        if let Some(driver) = self.driver {
+            tokio::spawn(driver);
+        }
+    }
+}
+
+/// What goes wrong is told by the reply, or by its body.
+fn drive(driver: &mut Option<Driver>, context: &mut Context<'_>) {
+    if let Some(moving) = driver
+        && let Poll::Ready(_) = moving.as_mut().poll(context)
+    {
+        *driver = None;
+    }
+}
+
+impl fmt::Debug for Http1 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http1").field("to_proxy", &self.to_proxy).finish_non_exhaustive()
+    }
+}
