@@ -38,6 +38,7 @@ mod permits;
 mod proxy;
 mod queue;
 mod simulate;
+mod state;
 #[cfg(unix)]
 mod streams;
 mod weight;
@@ -47,7 +48,7 @@ use anyhow::{Result, bail};
 use harness::Effort;
 
 const USAGE: &str = "usage: tidegate-bench TABLE [--short]
-       TABLE is all, bucket, backoff, gate, queue, fair, loops, curve, simulate, learning, permits, proxy,
+       TABLE is all, bucket, backoff, gate, queue, fair, loops, curve, simulate, state, learning, permits, proxy,
        streams or clients
        tidegate-bench learning [--seeds N] [--all] [--plot FILE] [--only TEXT [--scenario]]
        tidegate-bench bucket|backoff|gate --count CONTENDER N
@@ -84,6 +85,7 @@ fn tables(name: &str, effort: Effort) -> Result<()> {
         ("loops", loops::table),
         ("curve", curve::table),
         ("simulate", simulate::table),
+        ("state", state::table),
         ("learning", learning::table),
         #[cfg(unix)]
         ("permits", permits::table),

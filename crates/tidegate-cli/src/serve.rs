@@ -43,6 +43,9 @@ pub struct Serve {
     /// Keep what was spent in memory only.
     #[arg(long, conflicts_with = "state")]
     no_state: bool,
+    /// Tell upstreams in a header when each call was let go.
+    #[arg(long, hide = true)]
+    tell_when: bool,
     /// Listen also where other machines reach it, and anybody there may spend your quota.
     #[arg(long)]
     insecure_listen: bool,
@@ -71,7 +74,7 @@ impl Serve {
             #[cfg(unix)]
             let lock = self.while_used.as_deref().map(crate::run::Watched::open).transpose()?;
             let mut reload = Reload::new().context("cannot wait for a signal")?;
-            let builder = Server::builder().insecure_listen(self.insecure_listen);
+            let builder = Server::builder().insecure_listen(self.insecure_listen).tell_when(self.tell_when);
             let builder = match self.no_state {
                 true => builder,
                 false => builder.state(state_folder(self.state, self.config.as_deref())?),

@@ -30,13 +30,15 @@ use crate::v1;
 #[derive(Debug)]
 pub(crate) struct App {
     pub gate: Gate,
-    pub client: Client,
-    pub upgrades: Client,
+    pub client: Arc<Client>,
+    pub upgrades: Arc<Client>,
     pub memory: Arc<Memory>,
     pub times: Times,
     pub started: Instant,
     /// For those whose connections are not the listener's any more.
     pub phase: watch::Sender<Phase>,
+    /// What wall-clock time is ahead of the gate's, if upstreams are told when calls were let go.
+    pub stamped: Option<u64>,
     guard: Guard,
     pub permits: Arc<Permits>,
     pub events: Events,
@@ -96,12 +98,13 @@ impl App {
         let memory = Arc::new(Memory::new(config.buffer_memory));
         App {
             gate,
-            client: Client::new(times.connect),
-            upgrades: Client::for_upgrades(times.connect),
+            client: Arc::new(Client::new(times.connect)),
+            upgrades: Arc::new(Client::for_upgrades(times.connect)),
             phase,
             memory,
             times,
             started: Instant::now(),
+            stamped: None,
             guard,
             permits: Arc::new(Permits::new()),
             events: Events::new(),

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tidegate::{ChangeError, Config, ConfigError, Gate, GateBuilder, OnFailure, StateError, StateFile};
 use tidegate_core::config::StateFailure;
@@ -61,6 +61,7 @@ pub struct ServerBuilder {
     times: Times,
     max_connections: Option<usize>,
     state: Option<PathBuf>,
+    tell_when: bool,
 }
 
 /// How long the sidecar waits for others.
@@ -162,6 +163,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Tells upstreams when each call was let go, in a header: for those who check that.
+    #[doc(hidden)]
+    pub fn tell_when(mut self, tell: bool) -> ServerBuilder {
+        self.tell_when = tell;
+        self
+    }
+
     /// How long to wait for others.
     pub fn times(mut self, times: Times) -> ServerBuilder {
         self.times = times;
@@ -209,7 +217,10 @@ impl ServerBuilder {
         let guard = Guard::new(&listen, address, self.anywhere);
         let socket = self.socket.or_else(|| config.listen_unix.as_deref().map(at_home));
         let (phase, phases) = watch::channel(Phase::Serving);
-        let app = Arc::new(App::new(gate, config, changes, services, guard, self.times, phase.clone()));
+        let stamped = self.tell_when.then(|| ahead(&gate));
+        let mut app = App::new(gate, config, changes, services, guard, self.times, phase.clone());
+        app.stamped = stamped;
+        let app = Arc::new(app);
         let listening = Arc::new(Listening::new(app.clone(), phases, self.max_connections));
         *app.reloads.lock() = Reloads::of(file.as_deref());
         let mut server = Server {
@@ -284,8 +295,9 @@ impl Server {
         self.tasks.push(tokio::spawn(self.app.permits.clone().expire()));
         let app = self.app.clone();
         self.tasks.push(tokio::spawn(async move { app.events.follow(&app.gate).await }));
-        let app = self.app.clone();
-        self.tasks.push(tokio::spawn(async move { tokio::join!(app.client.sweep(), app.upgrades.sweep()) }));
+        for client in [self.app.client.clone(), self.app.upgrades.clone()] {
+            self.tasks.push(tokio::spawn(async move { client.sweep().await }));
+        }
         if let Some(file) = self.file.clone() {
             self.tasks.push(tokio::spawn(file.follow(self.app.clone())));
         }
@@ -356,6 +368,18 @@ fn with_state(builder: GateBuilder, folder: PathBuf, config: &Config) -> Result<
     let mut changes = Changes::from_kept(config, &kept);
     let gate = builder.config(changes.over(config)).state(file).build()?;
     Ok((gate, changes))
+}
+
+/// What wall-clock time is ahead of the gate's, as nearly as can be told.
+fn ahead(gate: &Gate) -> u64 {
+    let wall =
+        || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    let readings = (0..100).map(|_| {
+        let before = wall();
+        let gates = gate.now().0;
+        (wall().saturating_sub(before), before.wrapping_sub(gates))
+    });
+    readings.min().map_or(0, |(_, ahead)| ahead)
 }
 
 /// A path that may begin at the user's home.

@@ -1,6 +1,7 @@
 //! `tidegate serve` as a process: what it is started with, what it says, whom it trusts, and how it ends.
 
 mod ending;
+mod killed;
 mod living;
 mod proxies;
 mod sidecar;

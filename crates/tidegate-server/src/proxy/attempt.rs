@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri};
 use parking_lot::Mutex;
 use tidegate::wire::{Meaning, ReplyBody, judge};
 use tidegate::{Attempt, Outcome};
@@ -23,6 +23,8 @@ pub(super) struct Head {
     pub headers: HeaderMap,
     /// Whether the connection is to become something else.
     pub upgrades: bool,
+    /// What wall-clock time is ahead of the gate's, if upstreams are told when calls were let go.
+    pub stamped: Option<u64>,
 }
 
 /// An attempt that did not succeed.
@@ -65,6 +67,9 @@ impl Failed {
     }
 }
 
+/// When a call was let go, in nanoseconds of Unix time: only for those who check that.
+const GRANTED: HeaderName = HeaderName::from_static("x-tidegate-granted-ns");
+
 /// Makes an attempt.
 pub(super) async fn send(
     client: &Client,
@@ -80,6 +85,10 @@ pub(super) async fn send(
     *request.method_mut() = head.method.clone();
     *request.uri_mut() = head.uri.clone();
     *request.headers_mut() = head.headers.clone();
+    if let Some(ahead) = head.stamped {
+        let at = attempt.granted_at().0.wrapping_add(ahead);
+        request.headers_mut().insert(GRANTED, at.into());
+    }
     let answered = async {
         let mut reply = client.send(request).await.map_err(|error| {
             tracing::debug!(error = &error as &dyn std::error::Error, "an attempt failed");

@@ -152,7 +152,13 @@ impl Service {
         if app.gate.waiting() > 0 {
             headers::detach(&mut parts.headers);
         }
-        let head = Head { method: parts.method, uri, headers: parts.headers, upgrades: wish.is_some() };
+        let head = Head {
+            method: parts.method,
+            uri,
+            headers: parts.headers,
+            upgrades: wish.is_some(),
+            stamped: app.stamped,
+        };
         let wish = wish.map(Box::new);
         Ok(Prepared { call, head, source, hide_usage, counted: Some(counted), wish })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidegate_core::Cost;
+use tidegate_core::{Cost, Nanos};
 
 use crate::outcome::Outcome;
 use crate::permit::Permit;
@@ -20,6 +20,7 @@ pub struct Attempt {
     pub(super) queued: Duration,
     pub(super) waited: Duration,
     pub(super) held_by: Option<Arc<str>>,
+    pub(super) granted_at: Nanos,
     pub(super) said: Said,
 }
 
@@ -46,6 +47,12 @@ impl Attempt {
     #[must_use]
     pub fn waited(&self) -> Duration {
         self.waited
+    }
+
+    /// When it was let go, by the [gate's clock](crate::Gate::now).
+    #[must_use]
+    pub fn granted_at(&self) -> Nanos {
+        self.granted_at
     }
 
     /// The limit that held the call back for longest, if it waited for one and [was to name

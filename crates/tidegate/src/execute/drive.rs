@@ -215,6 +215,7 @@ where
             queued,
             waited: way.course.waited(),
             held_by: way.held_by.as_ref().map(|(limit, _)| limit.clone()),
+            granted_at: permit.granted_at(),
             said: said.clone(),
         };
         let span = trace::attempt(way.rules.service(&self.call), attempt.number);

@@ -1,17 +1,19 @@
 //! A gate with a state file: what of it the gate's lock and its thread have to do with each other.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tidegate_core::engine::Found;
 use tidegate_core::learn::Outputs;
 use tidegate_core::{Reason, Refusal};
 
 use super::shared::{Inner, Shared};
 use crate::gate::Gate;
-use crate::state::{Keeper, StateError, StateFile, Taken};
+use crate::state::{Keeper, OnFailure, StateError, StateFile, Store, Taken};
 
 /// So many pages are taken at a time, that nobody waits long for the lock.
 const AT_A_TIME: usize = 256;
@@ -22,7 +24,7 @@ const OUTPUTS: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub keeper: Arc<Keeper>,
-    path: std::path::PathBuf,
+    path: PathBuf,
     /// Texts that users keep beside it, and those that changed.
     notes: Mutex<(BTreeMap<&'static str, String>, Vec<&'static str>)>,
     /// When outputs were last written, and how much was known then.
@@ -33,17 +35,30 @@ pub(crate) struct Kept {
 
 impl Shared {
     /// Gives a new gate its state.
-    pub fn keep_in(mut self, mut file: StateFile) -> Arc<Shared> {
+    pub fn keep_in(self, mut file: StateFile) -> Arc<Shared> {
         let found = file.found.take().unwrap_or_default();
         if let Some(kept) = file.fact("outputs").and_then(|text| serde_json::from_str(&text).ok()) {
             *self.outputs.lock() = Outputs::from_kept(kept);
         }
         let notes = NOTES.iter().filter_map(|name| Some((*name, file.fact(name)?))).collect();
+        let (path, on_failure) = (file.path().to_owned(), file.on_failure);
+        self.keep_with(found, notes, path, on_failure, Box::new(file))
+    }
+
+    /// The same, wherever it is written to.
+    pub fn keep_with(
+        mut self,
+        found: Found,
+        notes: BTreeMap<&'static str, String>,
+        path: PathBuf,
+        on_failure: OnFailure,
+        store: Box<dyn Store>,
+    ) -> Arc<Shared> {
         let heard = self.outputs.lock().heard();
-        let keeper = Arc::new(Keeper::new(file.on_failure));
+        let keeper = Arc::new(Keeper::new(on_failure));
         self.state = Some(Kept {
             keeper: keeper.clone(),
-            path: file.path().to_owned(),
+            path,
             notes: Mutex::new((notes, Vec::new())),
             outputs: Mutex::new((Instant::now(), heard)),
             unwritten: AtomicBool::new(false),
@@ -52,7 +67,7 @@ impl Shared {
         let kept = self.act(|engine, now| engine.keep_book(found, now));
         debug_assert!(kept.is_ok());
         let shared = Arc::new(self);
-        keeper.start(&shared, Box::new(file));
+        keeper.start(&shared, store);
         shared
     }
 
@@ -177,6 +192,13 @@ impl Gate {
     #[must_use]
     pub fn state_trouble(&self) -> Option<String> {
         self.shared.state.as_ref().and_then(|state| state.keeper.trouble())
+    }
+
+    /// How many transactions were written to it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn state_writes(&self) -> u64 {
+        self.shared.state.as_ref().map_or(0, |state| state.keeper.written())
     }
 
     /// The file that the gate's state is in.

@@ -132,6 +132,11 @@ impl Keeper {
         hangs.or_else(|| health.failing.as_ref().map(|(_, why)| why.clone()))
     }
 
+    /// How many transactions have been written.
+    pub fn written(&self) -> u64 {
+        self.health.lock().written
+    }
+
     /// Everything is written, nothing goes any more, and the file is free.
     pub fn close(&self) -> Result<(), String> {
         self.closing.store(true, Ordering::Release);

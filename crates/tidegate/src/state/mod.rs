@@ -26,9 +26,14 @@
 mod file;
 mod keeper;
 mod moment;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 
+#[cfg(test)]
+pub(crate) use file::Batch;
+pub(crate) use file::Store;
 pub use file::{Aside, StateFile};
 pub(crate) use keeper::{Keeper, Taken};
 
