@@ -36,8 +36,8 @@ pub struct Serve {
     /// A Unix socket to listen on too, if not the one that the config names; only you may use it.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// The folder in which what was spent survives a restart, if not the one that the config names;
-    /// ~/.local/state/tidegate if none does.
+    /// The folder in which what was spent survives a restart, if not the one that the config names; if none does,
+    /// ~/.local/state/tidegate, but none at port 0.
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
     /// Keep what was spent in memory only.
@@ -75,9 +75,9 @@ impl Serve {
             let lock = self.while_used.as_deref().map(crate::run::Watched::open).transpose()?;
             let mut reload = Reload::new().context("cannot wait for a signal")?;
             let builder = Server::builder().insecure_listen(self.insecure_listen).tell_when(self.tell_when);
-            let builder = match self.no_state {
-                true => builder,
-                false => builder.state(state_folder(self.state, self.config.as_deref())?),
+            let builder = match self.state_folder()? {
+                Some(folder) => builder.state(folder),
+                None => builder,
             };
             let builder = match file(self.config) {
                 Some(file) => builder.config_file(file),
@@ -127,6 +127,26 @@ fn runtime(workers: Option<NonZeroUsize>) -> io::Result<Runtime> {
     builder.enable_all().build()
 }
 
+impl Serve {
+    /// The folder for state that was named, else the one that the config names, else the usual one. A sidecar that listens
+    /// wherever there is room is one of many, and has none unless it is told so.
+    fn state_folder(&self) -> Result<Option<PathBuf>, Misuse> {
+        if self.no_state || self.state.is_some() {
+            return Ok(self.state.clone());
+        }
+        let config = config(self.config.as_deref())?;
+        if let Some(folder) = &config.state.path {
+            return Ok(Some(folder.into()));
+        }
+        if self.listen.as_ref().unwrap_or(&config.listen).ends_with(":0") {
+            return Ok(None);
+        }
+        let states =
+            std::env::var_os("XDG_STATE_HOME").filter(|folder| !folder.is_empty()).map(PathBuf::from);
+        Ok(Some(states.map_or_else(|| "~/.local/state/tidegate".into(), |folder| folder.join("tidegate"))))
+    }
+}
+
 /// The config that was named, else the one that is there, else an empty one.
 pub fn config(named: Option<&Path>) -> Result<Config, Misuse> {
     let path = match named {
@@ -140,18 +160,6 @@ pub fn config(named: Option<&Path>) -> Result<Config, Misuse> {
         }
         error => Misuse(error.to_string()),
     })
-}
-
-/// The folder for state that was named, else the one that the config names, else the usual one.
-fn state_folder(named: Option<PathBuf>, config_file: Option<&Path>) -> Result<PathBuf, Misuse> {
-    if let Some(folder) = named {
-        return Ok(folder);
-    }
-    if let Some(folder) = config(config_file)?.state.path.clone() {
-        return Ok(folder.into());
-    }
-    let states = std::env::var_os("XDG_STATE_HOME").filter(|folder| !folder.is_empty()).map(PathBuf::from);
-    Ok(states.map_or_else(|| "~/.local/state/tidegate".into(), |folder| folder.join("tidegate")))
 }
 
 /// The file that was named, else the one that is there.

@@ -131,6 +131,25 @@ impl Allotment {
         }
     }
 
+    /// Slots are free again.
+    pub fn come_back(&mut self, units: u64) {
+        if let [loan] = self.loans.as_mut_slice() {
+            loan.units = loan.units.saturating_add(units);
+        }
+    }
+
+    /// Whether more is left than a whole loan has.
+    pub fn is_plenty(&self) -> bool {
+        self.loans.iter().any(|loan| loan.units > self.size)
+    }
+
+    /// Keeps no more than `most`.
+    pub fn trim(&mut self, most: u64) {
+        if let [loan] = self.loans.as_mut_slice() {
+            loan.units = loan.units.min(most);
+        }
+    }
+
     /// Spends what is not asked for but charged: what the loans do not cover is owed.
     pub fn charge(&mut self, units: u64, now: Nanos) {
         let short = units.saturating_sub(self.room(now));
@@ -148,6 +167,14 @@ impl Allotment {
         self.owed_on_page = std::mem::take(&mut self.owed);
         self.known_since = self.known_since.max(Nanos(now.0.saturating_add(1)));
         self.loans.iter().filter(|loan| now < loan.until).fold(0, |sum, loan| sum.saturating_add(loan.units))
+    }
+
+    /// A page is on disk: what it promises more may be spent. That may be nothing, if enough came back meanwhile.
+    pub fn is_written(&mut self, units: u64, now: Nanos) {
+        match units {
+            0 => (self.asked, self.owed_on_page, self.need) = (None, 0, 0),
+            units => self.lend(Loan { units, from: Nanos::ZERO, until: Nanos::NEVER }, now),
+        }
     }
 
     /// What was spent in so long a time before the last page.

@@ -361,6 +361,18 @@ impl Limit {
         self.meter.room(withheld, now).min(lent)
     }
 
+    /// Gives back what is in flight. What is promised of slots is how many more may be held than were when that was
+    /// written, so they come back to the promise too, whenever they were taken.
+    #[inline]
+    pub fn release(&mut self, units: u64) {
+        self.meter.release(units);
+        if let Some(lent) = &mut self.lent
+            && self.meter.is_in_flight()
+        {
+            lent.come_back(units);
+        }
+    }
+
     /// Whether nothing would be forgiven by forgetting it.
     pub fn is_idle(&self, now: Nanos) -> bool {
         let lent = self.lent.as_ref().is_none_or(|lent| lent.lasts());

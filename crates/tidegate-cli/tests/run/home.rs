@@ -35,12 +35,14 @@ impl Home {
 
     /// The command in this folder, with locks in this folder, and nothing of the tester's own environment that counts.
     pub fn tidegate(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+        // Whoever starts tests in the background may have them ignore interrupts, and all that they start.
+        let mut command = Command::new("env");
         command
+            .args(["--default-signal", env!("CARGO_BIN_EXE_tidegate")])
             .args(arguments)
             .current_dir(&self.folder)
             .env("XDG_RUNTIME_DIR", &self.folder)
-            .env("XDG_STATE_HOME", &self.folder);
+            .env("XDG_STATE_HOME", self.folder.join("states"));
         for name in
             ["OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"]
         {

@@ -86,6 +86,7 @@ fn a_signal_that_whoever_started_it_ignores_is_not_for_the_program() {
     command.arg(env!("CARGO_BIN_EXE_tidegate"));
     command.args(["run", "--", "sh", "-c", "echo ready; read line; exit 5"]);
     command.current_dir(&home.folder).env("XDG_RUNTIME_DIR", &home.folder).stderr(Stdio::null());
+    command.env("XDG_STATE_HOME", home.folder.join("states"));
     let running = Running::start(command);
     running.send(Signal::HUP);
     assert_eq!(running.end(), Some(5));

@@ -24,8 +24,8 @@
 //! once: that every such limit may have done so is written down once for all of them. After a crash one that is not in
 //! the book has spent its seed.
 //!
-//! In-flight limits do the same with slots: those of calls that went since the page count as held until their calls
-//! can be expected to have ended.
+//! In-flight limits do the same with slots: a page promises how many more may be held than are. Those count as held after
+//! a crash, until their calls can be expected to have ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,6 +40,7 @@ use crate::kept::{Impossible, Kept};
 use crate::learn::durations::Durations;
 use crate::limit::{Counts, Definition};
 use crate::time::Nanos;
+use crate::tree::NIL;
 
 /// A promise is this part of a limit, or what flows in the time that a page takes, if that is more.
 const PART: u64 = 100;
@@ -158,7 +159,11 @@ impl Engine {
     /// Up to `most` pages that are to be written. Each is taken once: it is answered by one of the two below.
     pub fn pages(&mut self, most: usize, now: Nanos) -> Vec<Page> {
         let now = self.clock(now);
+        let stale: Vec<u32> = self.stale_slots().collect();
         let Some(book) = &mut self.book else { return Vec::new() };
+        if !book.due.is_empty() {
+            book.due.extend(stale);
+        }
         let gone = std::mem::take(&mut book.gone);
         let due: Vec<u32> = book.due.iter().copied().take(most).collect();
         for limit in &due {
@@ -203,7 +208,7 @@ impl Engine {
             if self.is_of(page)
                 && let Some(lent) = &mut self.limits[page.limit as usize].lent
             {
-                lent.lend(Loan { units: page.lends, from: Nanos::ZERO, until: Nanos::NEVER }, now);
+                lent.is_written(page.lends, now);
                 self.touched(page.limit);
             }
         }
@@ -226,6 +231,17 @@ impl Engine {
         }
     }
 
+    /// In-flight limits of which far fewer slots are held than when that was written: after a crash those would count. It is
+    /// written whenever there is something to write.
+    fn stale_slots(&self) -> impl Iterator<Item = u32> + '_ {
+        let shared =
+            self.specs.iter().filter(|spec| !spec.gone && spec.shared != NIL).map(|spec| spec.shared);
+        shared.filter(|limit| {
+            let held = &self.limits[*limit as usize];
+            held.meter.is_in_flight() && held.lent.as_ref().is_some_and(|lent| lent.is_plenty())
+        })
+    }
+
     /// Whether a page is of a limit that is still there.
     fn is_of(&self, page: &Page) -> bool {
         self.lent_limits.contains(&page.limit) && self.limit_name(page.limit) == page.name
@@ -238,6 +254,10 @@ impl Engine {
         let held = &mut self.limits[limit as usize];
         let lent = held.lent.as_mut()?;
         lent.resize(size);
+        if held.meter.is_in_flight() {
+            // Slots come back to it, and so it grows.
+            lent.trim(size);
+        }
         let left = lent.page(now);
         let (lends, promised) = match last {
             true => {
@@ -372,6 +392,7 @@ fn size_of(definition: &Definition, taken: u64, span: Duration) -> u64 {
     let flows = definition.rate_of().map_or(0, |rate| {
         (rate.units() as f64 * span.as_secs_f64() / rate.window().as_secs_f64()).ceil() as u64
     });
-    let most = (whole / MOST).max(flows);
+    // Slots have no rate but that at which they are taken.
+    let most = if definition.rate_of().is_some() { (whole / MOST).max(flows) } else { whole };
     (whole / PART).max(flows).max(taken.min(most)).max(CALLS)
 }

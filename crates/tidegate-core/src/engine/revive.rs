@@ -88,7 +88,7 @@ impl Engine {
         let over: Vec<_> = book.orphans.extract_if(.., |(until, ..)| *until <= now).collect();
         let next = book.orphans.iter().map(|(until, ..)| *until).min().unwrap_or(Nanos::NEVER);
         for (_, limit, units) in over {
-            self.limits[limit as usize].meter.release(units);
+            self.limits[limit as usize].release(units);
             self.touched(limit);
         }
         next

@@ -196,14 +196,14 @@ impl Engine {
             return false;
         }
         for &(limit, slot) in &held.slots {
-            limits[limit as usize].meter.release(grant.units[(slot & SLOT) as usize]);
+            limits[limit as usize].release(grant.units[(slot & SLOT) as usize]);
         }
         held.in_flight -= 1;
         if let Some(record) = loops.get_mut(grant.loop_ as usize) {
             let mut own = record.first;
             for &slot in &held.loop_slots {
                 let Some(limit) = limits.get_mut(own as usize) else { break };
-                limit.meter.release(grant.units[(slot & SLOT) as usize]);
+                limit.release(grant.units[(slot & SLOT) as usize]);
                 own = limit.sibling;
             }
             record.pins -= 1;
@@ -219,7 +219,7 @@ impl Engine {
         let throttles = self.skeletons[grant.skeleton as usize].throttles.clone();
         for &(limit, slot) in &throttles {
             if self.limits[limit as usize].since <= grant.epoch {
-                self.limits[limit as usize].meter.refund(grant.units[slot as usize], grant.at, now);
+                self.limits[limit as usize].release(grant.units[slot as usize]);
                 self.touched(limit);
             }
         }
@@ -280,7 +280,7 @@ impl Engine {
             let reserved = grant.units[slot as usize];
             let changed_here = if held.meter.is_in_flight() {
                 let held = held.meter.dearer(reserved, grant.penalty);
-                self.limits[limit as usize].meter.refund(held, grant.at, now);
+                self.limits[limit as usize].release(held);
                 true
             } else {
                 settle(self, limit, slot, reserved)
