@@ -330,6 +330,8 @@ pub(crate) struct Limit {
     pub sibling: u32,
     /// Nobody waits here, nothing is lent and nothing reserved: room is all that matters.
     pub plain: bool,
+    /// The same, but that its units are lent.
+    pub promised: bool,
     pub meter: Meter,
     /// Whose units these are, if they are lent.
     pub lent: Option<Box<Allotment>>,
@@ -340,7 +342,17 @@ pub(crate) struct Limit {
 impl Limit {
     pub fn new(spec: u32, of: &Spec, meter: Meter, since: u32) -> Limit {
         let plain = of.withheld == [0; 4];
-        Limit { spec, since, owner: NIL, sibling: NIL, plain, meter, lent: None, contention: None }
+        Limit {
+            spec,
+            since,
+            owner: NIL,
+            sibling: NIL,
+            plain,
+            promised: false,
+            meter,
+            lent: None,
+            contention: None,
+        }
     }
 
     /// Whether `cost` may go now: the meter has room, and so has the allotment.

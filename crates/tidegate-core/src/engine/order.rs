@@ -305,7 +305,7 @@ impl Engine {
     /// Everything about waiting at a limit, made if it is not there.
     pub(super) fn contention(&mut self, limit: u32) -> &mut Contention {
         let limit = &mut self.limits[limit as usize];
-        limit.plain = false;
+        (limit.plain, limit.promised) = (false, false);
         limit.contention.get_or_insert_default()
     }
 

@@ -130,7 +130,22 @@ impl Engine {
 fn take_if_open(limit: &mut Limit, specs: &[Spec], class: Priority, cost: u64, now: Nanos) -> bool {
     // A cost of nothing passes a limit on a rate whatever its state; a budget still has to be open.
     let quickly = limit.plain && cost > 0 && limit.meter.try_take_quickly(cost, now);
-    quickly || take_if_really_open(limit, specs, class, cost, now)
+    quickly
+        || limit.promised && cost > 0 && take_promised(limit, cost, now)
+        || take_if_really_open(limit, specs, class, cost, now)
+}
+
+/// The same where units are lent. If it says no, it has changed nothing, and `cost` may fit all the same.
+fn take_promised(limit: &mut Limit, cost: u64, now: Nanos) -> bool {
+    let Some(lent) = &mut limit.lent else { return false };
+    if !lent.try_spend_quickly(cost, now) {
+        return false;
+    }
+    let taken = limit.meter.try_take_quickly(cost, now);
+    if !taken {
+        lent.put_back(cost, now);
+    }
+    taken
 }
 
 #[cold]
@@ -145,16 +160,9 @@ fn take_if_really_open(limit: &mut Limit, specs: &[Spec], class: Priority, cost:
     if nothing {
         return true;
     }
-    let quickly = lent.try_spend_quickly(cost, now);
-    if !quickly && lent.room(now) < cost {
-        return false;
-    }
-    let taken =
-        withheld == 0 && cost > 0 && meter.try_take_quickly(cost, now) || meter.try_take(cost, withheld, now);
-    match (quickly, taken) {
-        (true, false) => lent.put_back(cost, now),
-        (false, true) => lent.spend(cost, now),
-        _ => {}
+    let taken = lent.room(now) >= cost && meter.try_take(cost, withheld, now);
+    if taken {
+        lent.spend(cost, now);
     }
     taken
 }

@@ -289,7 +289,8 @@ impl Engine {
     pub(super) fn see_if_plain(&mut self, limit: u32) {
         let held = &mut self.limits[limit as usize];
         let reserved = self.specs[held.spec as usize].withheld != [0; 4];
-        held.plain = !reserved && held.contention.is_none() && held.lent.is_none();
+        let open = !reserved && held.contention.is_none();
+        (held.plain, held.promised) = (open && held.lent.is_none(), open && held.lent.is_some());
     }
 
     /// Spends a call's units at every limit of its route.

@@ -212,7 +212,7 @@ impl Engine {
     }
 
     /// A call that went throttled gives back what it took as such, though others may no longer go so.
-    fn end_throttled(&mut self, grant: &InFlightCall, now: Nanos) -> bool {
+    fn end_throttled(&mut self, grant: &InFlightCall) -> bool {
         if grant.penalty == 0 {
             return false;
         }
@@ -290,7 +290,7 @@ impl Engine {
                 changed = true;
             }
         }
-        changed |= self.end_throttled(grant, now) && waited_for;
+        changed |= self.end_throttled(grant) && waited_for;
         self.skeletons[skeleton].in_flight -= 1;
         self.unpin_loop(grant.loop_);
         if changed {
