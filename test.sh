@@ -49,6 +49,7 @@ RUSTDOCFLAGS="-D warnings" cargo doc -p tidegate --all-features --no-deps --lock
 step "tests and doc tests"
 if [ "$long" = 1 ]; then
   export TIDEGATE_WORLDS="${TIDEGATE_WORLDS:-600000}" PROPTEST_CASES="${PROPTEST_CASES:-20000}"
+  export TIDEGATE_CRASH_WORLDS="${TIDEGATE_CRASH_WORLDS:-20000}" TIDEGATE_KILLS="${TIDEGATE_KILLS:-250}"
 fi
 # With its features the library has all tests that it has without them, and theirs.
 cargo test --workspace --exclude tidegate --locked

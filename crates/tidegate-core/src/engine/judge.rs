@@ -139,7 +139,7 @@ impl Engine {
         let (bound, through) = contention.map_or((0, 0), |held| (held.bound, held.through.len()));
         let through = match through {
             0 => Vec::new(),
-            ..=MANY => self.through(limit),
+            1..=MANY => self.through(limit),
             _ => self.due_soon(limit, cost, now),
         };
         (bound > 0).then_some(limit).into_iter().chain(through)
