@@ -1,7 +1,7 @@
 //! A limit as it is kept across a restart: how it counted, what was spent, and what may have been spent since.
 //!
 //! Times are those of the engine, which goes on counting after a restart from where it was (see
-//! [`crate::engine::Engine::restore`]), so they need no translation. What is read back is not trusted: numbers that
+//! [`crate::engine::Engine::keep_book`]), so they need no translation. What is read back is not trusted: numbers that
 //! cannot be are an error, never a panic.
 
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! `kill -9`, in virtual time, at every step of keeping a book.
 //!
-//! The real engine is driven as the state file drives it: it says what is to be written, that is written to a [disk] that
+//! The real engine is driven as the state file drives it: it says what is to be written, that is written to a disk that
 //! loses power at any moment, and only when it was synced the engine is told so. Calls come and end meanwhile; at
-//! random the process dies or stops, and another one goes on from what the disk has. [Ledgers](ledger) that never die see
+//! random the process dies or stops, and another one goes on from what the disk has. Ledgers that never die see
 //! every call that went and say whether it should have.
 
 mod disk;
