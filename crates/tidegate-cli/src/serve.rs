@@ -141,9 +141,16 @@ impl Serve {
         if self.listen.as_ref().unwrap_or(&config.listen).ends_with(":0") {
             return Ok(None);
         }
-        let states =
-            std::env::var_os("XDG_STATE_HOME").filter(|folder| !folder.is_empty()).map(PathBuf::from);
-        Ok(Some(states.map_or_else(|| "~/.local/state/tidegate".into(), |folder| folder.join("tidegate"))))
+        let named = |variable: &str| {
+            std::env::var_os(variable).filter(|folder| !folder.is_empty()).map(PathBuf::from)
+        };
+        let states = named("XDG_STATE_HOME").or_else(|| Some(named("HOME")?.join(".local/state")));
+        if states.is_none() {
+            tracing::warn!(
+                "there is no home to keep state in: a restart forgets what was spent. Name a folder with --state"
+            );
+        }
+        Ok(states.map(|folder| folder.join("tidegate")))
     }
 }
 
