@@ -56,6 +56,8 @@ struct Health {
     failing: Option<(Instant, String)>,
     /// How many transactions have been written.
     written: u64,
+    /// The gate was told how the first of them went.
+    begun: bool,
     /// What a gate that was dropped left behind.
     last: Option<Taken>,
     /// How it ended.
@@ -98,8 +100,7 @@ impl Keeper {
             health.failing = Some((Instant::now(), format!("no thread to write state with: {cause}")));
             return;
         }
-        let is_idle =
-            |health: &mut Health| health.written == 0 && health.failing.is_none() && health.ended.is_none();
+        let is_idle = |health: &mut Health| !health.begun && health.ended.is_none();
         self.changed.wait_while_for(&mut health, is_idle, FIRST);
     }
 
@@ -182,6 +183,9 @@ impl Keeper {
             next = asked + if result.is_ok() { APART } else { AGAIN };
             if let Some(gate) = gate.upgrade() {
                 gate.pages_taken(&taken, result.is_ok(), APART + asked.elapsed());
+            }
+            if !std::mem::replace(&mut self.health.lock().begun, true) {
+                self.changed.notify_all();
             }
             if taken.clean {
                 return result.map_err(|cause| cause.to_string());
