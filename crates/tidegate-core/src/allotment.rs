@@ -60,6 +60,9 @@ pub(crate) struct Allotment {
     owed: u64,
     /// The part of it that a page says which is on its way to the disk.
     owed_on_page: u64,
+    /// A page was taken and not answered. There is never a second one: each counts on what is lent once it is on disk,
+    /// and the later one does not know what the earlier one lends.
+    on_its_way: bool,
     /// What was asked for, beyond a whole loan perhaps.
     need: u64,
     /// When the last page was taken, what had been spent by then, and how fast it was.
@@ -164,6 +167,7 @@ impl Allotment {
         let spent = self.loans.iter().fold(0_u64, |sum, loan| sum.saturating_add(loan.spent));
         self.pace = (spent.saturating_sub(self.spent_by_then), now.since(self.paged));
         (self.paged, self.spent_by_then) = (now, spent);
+        self.on_its_way = true;
         self.owed_on_page = std::mem::take(&mut self.owed);
         self.known_since = self.known_since.max(Nanos(now.0.saturating_add(1)));
         self.loans.iter().filter(|loan| now < loan.until).fold(0, |sum, loan| sum.saturating_add(loan.units))
@@ -171,10 +175,21 @@ impl Allotment {
 
     /// A page is on disk: what it promises more may be spent. That may be nothing, if enough came back meanwhile.
     pub fn is_written(&mut self, units: u64, now: Nanos) {
+        self.on_its_way = false;
         match units {
             0 => (self.asked, self.owed_on_page, self.need) = (None, 0, 0),
             units => self.lend(Loan { units, from: Nanos::ZERO, until: Nanos::NEVER }, now),
         }
+    }
+
+    /// Whether a page was taken and not answered.
+    pub fn is_on_its_way(&self) -> bool {
+        self.on_its_way
+    }
+
+    /// What is left.
+    pub fn left(&self) -> u64 {
+        self.loans.iter().fold(0, |sum, loan| sum.saturating_add(loan.units))
     }
 
     /// What was spent in so long a time before the last page.
@@ -203,8 +218,7 @@ impl Allotment {
     /// Whether nothing is asked, and little is left.
     #[inline]
     pub fn is_low(&self) -> bool {
-        self.asked.is_none()
-            && self.loans.iter().fold(0_u64, |sum, loan| sum.saturating_add(loan.units)) <= self.size / 2
+        self.asked.is_none() && self.left() <= self.size / 2
     }
 
     /// Changes how many units a whole loan has.
@@ -269,7 +283,7 @@ impl Allotment {
     }
 
     pub fn fail(&mut self, retry: Nanos) {
-        self.asked = None;
+        (self.asked, self.on_its_way) = (None, false);
         self.owed = self.owed.saturating_add(std::mem::take(&mut self.owed_on_page));
         self.not_before = retry;
     }

@@ -9,6 +9,7 @@
 //! most what that page promises. For
 //!
 //! * a call goes only for units that are left of promises that are on disk ([`Allotment`]);
+//! * of each limit one page at most is on its way;
 //! * a page promises what is left of those, which may be spent while it is on its way, and the units that are lent once
 //!   it is there. If it gets lost, the page before it still covers what was left;
 //! * what is not asked for (debt, others' units that a reply tells of) is taken from the promise too. What the promise does
@@ -156,7 +157,8 @@ impl Engine {
         }
     }
 
-    /// Up to `most` pages that are to be written. Each is taken once: it is answered by one of the two below.
+    /// Up to `most` pages that are to be written. Each is taken once: it is answered by one of the two below, and until then
+    /// there is no other of the same limit.
     pub fn pages(&mut self, most: usize, now: Nanos) -> Vec<Page> {
         let now = self.clock(now);
         let stale: Vec<u32> = self.stale_slots().collect();
@@ -165,7 +167,12 @@ impl Engine {
             book.due.extend(stale);
         }
         let gone = std::mem::take(&mut book.gone);
-        let due: Vec<u32> = book.due.iter().copied().take(most).collect();
+        let limits = &self.limits;
+        let is_due = |limit: &u32| {
+            let lent = limits[*limit as usize].lent.as_ref();
+            lent.is_some_and(|lent| !lent.is_on_its_way())
+        };
+        let due: Vec<u32> = book.due.iter().copied().filter(is_due).take(most).collect();
         for limit in &due {
             book.due.remove(limit);
         }
@@ -173,6 +180,21 @@ impl Engine {
         let mut pages: Vec<Page> = erased.collect();
         pages.extend(due.into_iter().filter_map(|limit| self.page(limit, false, now)));
         pages
+    }
+
+    /// Nothing can be written, and calls go on all the same: what limits ask for is theirs without a promise.
+    pub fn go_without(&mut self, now: Nanos) {
+        let now = self.clock(now);
+        let Some(book) = &mut self.book else { return };
+        for limit in std::mem::take(&mut book.due) {
+            let wanted = self.promise_size(limit).max(self.demand(limit, now));
+            if let Some(lent) = &mut self.limits[limit as usize].lent {
+                let units = wanted.saturating_sub(lent.left());
+                lent.lend(Loan { units, from: Nanos::ZERO, until: Nanos::NEVER }, now);
+                self.touched(limit);
+            }
+        }
+        self.pump(now);
     }
 
     /// What is on disk is no longer true of any limit.

@@ -291,6 +291,7 @@ impl Engine {
             if self.limits[limit as usize].spec == spec {
                 definition.change(&mut self.limits[limit as usize].meter, now, self.unix_offset, &old);
                 self.touched(limit);
+                self.page_due(limit);
             }
         }
         true

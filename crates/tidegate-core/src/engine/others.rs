@@ -39,6 +39,7 @@ impl Engine {
         if let (Meter::Fixed(fixed), Some(reset)) = (&mut self.limits[limit as usize].meter, told.reset)
             && fixed.ends_by(now.after(reset), now)
         {
+            self.page_due(limit);
             self.touched(limit);
         }
         let spec = &self.specs[self.limits[limit as usize].spec as usize];

@@ -67,8 +67,26 @@ struct Out {
 /// What the driver does at the moment.
 enum Doing {
     Nothing,
-    Writing { pages: Vec<Page>, facts: Option<Facts>, record: Vec<u8>, done: usize, begun: usize, at: Nanos },
-    Syncing { pages: Vec<Page>, facts: Option<Facts>, begun: usize, until: Nanos, at: Nanos },
+    /// Pages are taken a few at a time, and calls go on between.
+    Taking {
+        pages: Vec<Page>,
+        facts: Option<Facts>,
+    },
+    Writing {
+        pages: Vec<Page>,
+        facts: Option<Facts>,
+        record: Vec<u8>,
+        done: usize,
+        begun: usize,
+        at: Nanos,
+    },
+    Syncing {
+        pages: Vec<Page>,
+        facts: Option<Facts>,
+        begun: usize,
+        until: Nanos,
+        at: Nanos,
+    },
 }
 
 struct World {
@@ -86,6 +104,8 @@ struct World {
     /// Debts that no page on disk can know of yet: which ledger, how much, when.
     fresh_debts: Vec<(usize, u64, Nanos)>,
     takes: u64,
+    /// When the pages began to be taken that are on their way.
+    taken_since: Nanos,
     survived: Survived,
 }
 
@@ -121,6 +141,7 @@ impl World {
             ledgers: counts.into_iter().map(Ledger::new).collect(),
             fresh_debts: Vec::new(),
             takes,
+            taken_since: Nanos::ZERO,
             survived: Survived::default(),
         };
         world.engine.keep_book(Found::default(), world.now).expect("nothing was found");
@@ -239,15 +260,27 @@ impl World {
         match std::mem::replace(&mut self.doing, Doing::Nothing) {
             Doing::Nothing => {
                 if self.engine.has_pages() && self.dice.below(3) == 0 {
-                    let pages = self.engine.pages(1 + self.dice.below(8) as usize, self.now);
                     let facts = self.engine.facts(self.now);
+                    self.doing = Doing::Taking { pages: Vec::new(), facts };
+                    self.taken_since = self.now;
+                }
+            }
+            Doing::Taking { mut pages, facts } => {
+                let some = self.engine.pages(1 + self.dice.below(3) as usize, self.now);
+                let all = some.is_empty();
+                pages.extend(some);
+                self.doing = if all || self.dice.below(8) == 0 {
                     if self.fault == Fault::WrittenAfterUse {
                         self.engine.written(&pages, self.now);
                     }
                     let record = Disk::framed(&record(&pages, facts.as_ref(), self.now, false));
-                    let (done, begun, at) = (0, self.disk.len(), self.now);
-                    self.doing = Doing::Writing { pages, facts, record, done, begun, at };
-                }
+                    // What the first pages say was so when they were taken.
+                    let (done, begun) = (0, self.disk.len());
+                    let at = pages.first().map_or(self.now, |_| self.taken_since);
+                    Doing::Writing { pages, facts, record, done, begun, at }
+                } else {
+                    Doing::Taking { pages, facts }
+                };
             }
             Doing::Writing { pages, facts, begun, .. } if self.dice.below(50) == 0 => {
                 // The disk is full.
@@ -316,7 +349,7 @@ impl World {
     fn stop(&mut self) {
         self.survived.stops += 1;
         let begun = match &self.doing {
-            Doing::Nothing => self.disk.len(),
+            Doing::Nothing | Doing::Taking { .. } => self.disk.len(),
             Doing::Writing { begun, .. } | Doing::Syncing { begun, .. } => *begun,
         };
         // What was on its way is written anew.

@@ -143,8 +143,7 @@ impl Shared {
         let Some(state) = self.state.as_ref().filter(|_| inner.engine.has_pages()) else { return };
         if state.keeper.goes_without() {
             let now = inner.engine.now();
-            let pages = inner.engine.pages(usize::MAX, now);
-            inner.engine.written(&pages, now);
+            inner.engine.go_without(now);
             state.unwritten.store(true, Ordering::Release);
         }
         state.keeper.wake();
