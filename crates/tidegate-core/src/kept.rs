@@ -217,3 +217,63 @@ fn restore_pacer(window: &mut SlidingWindow, level: Option<Level>, at: Nanos) ->
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::engine::{Engine, Found};
+    use crate::{Call, Config};
+
+    /// Small, at the edges, or anything.
+    fn numbers() -> impl Strategy<Value = u64> {
+        prop_oneof![0_u64..100, Just(u64::MAX), any::<u64>(), (0_u32..64).prop_map(|bits| 1 << bits)]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
+
+        /// Whatever stands on disk, it is refused or it is a state; nobody panics.
+        #[test]
+        fn garbage_is_refused_or_makes_sense(
+            kind in 0_usize..4,
+            n in prop::array::uniform8(numbers()),
+            slots in prop::collection::vec((numbers(), numbers()), 0..5),
+        ) {
+            let rate = format!(r#""limit": {}, "window_ns": {}, "burst": {}"#, n[0], n[1], n[2]);
+            let level = format!(r#"{{"missing": {}, "missing_high": {}, "at_ns": {}}}"#, n[3], n[4], n[5]);
+            let slots = serde_json::to_string(&slots).expect("numbers");
+            let counts = match kind {
+                0 => format!(r#""sliding-window": {{{rate}, "slack_ns": {}, "pacer": {level}, "slots": {slots}}}"#, n[6]),
+                1 => format!(r#""token-bucket": {{{rate}, "level": {level}}}"#),
+                2 => format!(
+                    r#""fixed-window": {{{rate}, "used": {}, "debt": {}, "opened_ns": {}, "closes_ns": {}}}"#,
+                    n[3], n[4], n[5], n[6]
+                ),
+                _ => format!(r#""in-flight": {{"bound": {}, "held": {}, "grace_ns": {}}}"#, n[0], n[1], n[2]),
+            };
+            let text = format!(r#"{{"counts": {{{counts}}}, "promised": {}}}"#, n[7]);
+            let kept: Kept = serde_json::from_str(&text).expect("the right shape");
+            let config = "[services.api]\nrequests = \"60/min\"\nconcurrency = 5\n";
+            let config = Config::parse(config, "test").expect("valid");
+            let now = Nanos(1 << 40);
+            let mut engine = Engine::new(&config, now, Duration::ZERO).expect("valid");
+            let name = if kind == 3 { "api/concurrency" } else { "api/requests/1m" };
+            let found = Found { limits: vec![(name.into(), kept.clone())], facts: None, crashed: true };
+            let possible = kept.is_possible(now);
+            prop_assert_eq!(engine.keep_book(found, now).is_ok(), possible);
+            if possible {
+                let pages = engine.pages(usize::MAX, now);
+                engine.written(&pages, now);
+                let _ = engine.try_admit(&Call::to("api"), now.after(Duration::from_secs(100)));
+                engine.limits(now);
+                for page in engine.last_pages(now.after(Duration::from_secs(200))) {
+                    let text = serde_json::to_string(&page.kept).expect("a page");
+                    let again: Option<Kept> = serde_json::from_str(&text).expect("what was written can be read");
+                    prop_assert_eq!(again, page.kept);
+                }
+            }
+        }
+    }
+}

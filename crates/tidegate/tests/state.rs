@@ -129,6 +129,67 @@ fn a_folder_that_cannot_be_written_says_what_to_do() {
     assert!(matches!(error, StateError::Disk { .. }), "{error}");
 }
 
+/// Writes to the file as somebody would who set the clock, or restored a backup.
+fn meddle(folder: &Path, changes: &[(&str, &str)]) {
+    let db = rusqlite::Connection::open(folder.join("state.db")).expect("it is free");
+    for (name, value) in changes {
+        let changed =
+            db.execute("UPDATE meta SET value = ?2 WHERE name = ?1", (name, value)).expect("a table");
+        assert_eq!(changed, 1, "{name}");
+    }
+}
+
+fn spend(gate: &Gate, calls: usize) {
+    for _ in 0..calls {
+        gate.acquire_blocking(Call::to("api")).expect("there is room").finish(Outcome::done());
+    }
+}
+
+#[test]
+fn a_wall_clock_that_was_set_back_gives_nothing_back() {
+    let folder = Folder::new("back");
+    let gate = open(&folder.0, HOURLY);
+    spend(&gate, 40);
+    gate.close().expect("the disk is well");
+    drop(gate);
+    // Another boot, and a wall that shows an earlier time than it did then.
+    meddle(&folder.0, &[("boot", "another"), ("wall_ns", "9000000000000000000")]);
+    assert_eq!(used(&open(&folder.0, HOURLY), "api/requests/1h"), 40);
+}
+
+#[test]
+fn a_wall_clock_that_jumped_ahead_or_an_old_backup_gives_one_window_at_most() {
+    let folder = Folder::new("ahead");
+    let gate = open(&folder.0, HOURLY);
+    spend(&gate, 40);
+    gate.close().expect("the disk is well");
+    drop(gate);
+    let backup = std::fs::read(folder.0.join("state.db")).expect("it is there");
+    meddle(&folder.0, &[("boot", "another"), ("wall_ns", "0")]);
+    let gate = open(&folder.0, HOURLY);
+    let limit = gate.limit("api/requests/1h").expect("it is in the config");
+    assert_eq!((limit.used, limit.capacity), (0, 1_000), "untouched, and no more than that");
+    spend(&gate, 100);
+    gate.close().expect("the disk is well");
+    drop(gate);
+    std::fs::write(folder.0.join("state.db"), backup).expect("it is ours");
+    assert_eq!(used(&open(&folder.0, HOURLY), "api/requests/1h"), 40, "what the backup knows");
+}
+
+#[test]
+fn numbers_that_cannot_be_are_set_aside_too() {
+    for change in [("engine_ns", "18446744073709551615"), ("engine_ns", "soon"), ("up_ns", "-1")] {
+        let folder = Folder::new(&format!("numbers-{}", change.1.len()));
+        let gate = open(&folder.0, HOURLY);
+        spend(&gate, 3);
+        gate.close().expect("the disk is well");
+        drop(gate);
+        meddle(&folder.0, &[change]);
+        let file = StateFile::open(&folder.0).expect("it goes on");
+        assert!(file.aside().is_some_and(|aside| aside.path.exists()), "{change:?}");
+    }
+}
+
 #[test]
 fn after_a_close_calls_are_refused_and_say_why() {
     let folder = Folder::new("closed");

@@ -76,7 +76,10 @@ impl Engine {
                 facts.breakers.push(KeptBreaker { name, failures, openings, open_until_ns });
             }
         }
-        facts.learned = self.learned(now);
+        // What is learned is a definition's; those of loops and keys learn nothing that is kept, and may be a million.
+        let shared =
+            self.specs.iter().filter(|spec| !spec.gone && spec.shared != NIL).map(|spec| spec.shared);
+        facts.learned = shared.filter_map(|limit| self.learned_of(limit)).collect();
         if let Some(book) = &self.book {
             facts.crashed_ns = book.crashed.as_ref().map(|(at, _)| at.0);
             for (service, durations) in &book.durations {

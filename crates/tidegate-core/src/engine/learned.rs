@@ -143,7 +143,7 @@ impl Engine {
         Ok(explained.collect())
     }
 
-    fn learned_of(&self, limit: u32) -> Option<LearnedLimit> {
+    pub(super) fn learned_of(&self, limit: u32) -> Option<LearnedLimit> {
         let index = self.limits[limit as usize].spec;
         let spec = &self.specs[index as usize];
         let (written, in_force, algorithm) = match (spec.written.rate_of(), &spec.definition.counts) {

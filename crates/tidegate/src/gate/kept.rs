@@ -115,11 +115,10 @@ impl Shared {
     /// These pages are on disk, or may be; asking for them takes so long.
     pub fn pages_taken(&self, taken: &Taken, written: bool, takes: Duration) {
         if !written && let Some(state) = &self.state {
-            state
-                .notes
-                .lock()
-                .1
-                .extend(taken.facts.iter().map(|(name, _)| *name).filter(|name| *name != "outputs"));
+            let names = taken.facts.iter().map(|(name, _)| *name);
+            state.notes.lock().1.extend(names.filter(|name| *name != "outputs"));
+            // As if nothing had been heard when they were last written.
+            state.outputs.lock().1 = 0;
         }
         if taken.clean {
             return;

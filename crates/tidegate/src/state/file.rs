@@ -24,6 +24,8 @@ use super::{OnFailure, StateError};
 
 /// What this program writes, and can read.
 const VERSION: u32 = 1;
+/// An engine that is older than this, 146 years, has not been.
+const MOST_NANOS: u64 = 1 << 62;
 /// Where in an SQLite file its user's version is.
 const VERSION_AT: u64 = 60;
 
@@ -233,6 +235,9 @@ fn read(path: &Path) -> Result<Opened, StateError> {
     };
     let mut last = None;
     if let Some(engine) = number("engine_ns")? {
+        if engine > MOST_NANOS {
+            return Err(corrupt(format!("the engine's time is {engine}")));
+        }
         let up = Duration::from_nanos(number("up_ns")?.unwrap_or(0));
         let wall = Duration::from_nanos(number("wall_ns")?.unwrap_or(0));
         let boot = text("meta", "boot")?.filter(|boot| !boot.is_empty()).map(|boot| (boot, up));
