@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::harness::{Effort, quantile};
-use crate::load::message;
 use crate::load::process::{Folder, Process, tidegate};
+use crate::load::{self, message};
 
 /// The length of a question, in bytes: one that is short, and one of a request of 1 KiB.
 const BRIEF: usize = 100;
@@ -110,22 +110,9 @@ fn sidecar(upstream: SocketAddr, concurrency: &str) -> Result<(Folder, Process)>
     Ok((folder, Process::telling(command)?))
 }
 
-/// Answers every request with events that never end, on a thread of its own. They say when they were sent, in
-/// microseconds.
+/// Answers every request with events that never end. They say when they were sent, in microseconds.
 fn upstream(begun: Instant) -> Result<SocketAddr> {
-    let (tell, told) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.expect("a runtime").block_on(async {
-            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-            tell.send(listener.local_addr().expect("it listens")).ok();
-            loop {
-                let Ok((stream, _)) = listener.accept().await else { continue };
-                tokio::spawn(stream_events(stream, begun));
-            }
-        });
-    });
-    told.recv().context("an upstream")
+    load::upstream::serve(move |stream| stream_events(stream, begun))
 }
 
 async fn stream_events(mut stream: TcpStream, begun: Instant) -> Result<()> {

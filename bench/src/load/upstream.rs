@@ -1,4 +1,4 @@
-//! An upstream that has one answer to everything, on a thread of its own.
+//! Upstreams, each on a thread of its own.
 
 use std::net::SocketAddr;
 use std::sync::mpsc;
@@ -9,8 +9,18 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::message;
 
-/// Starts it; it ends with the process.
+/// Starts one that has one answer to everything; it ends with the process.
 pub fn start(answer: &'static [u8]) -> Result<SocketAddr> {
+    serve(move |stream| connection(stream, answer))
+}
+
+/// Does `answer` with every connection.
+pub fn serve<F: Future + Send + 'static>(
+    answer: impl Fn(TcpStream) -> F + Send + 'static,
+) -> Result<SocketAddr>
+where
+    F::Output: Send,
+{
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -19,7 +29,7 @@ pub fn start(answer: &'static [u8]) -> Result<SocketAddr> {
             tell.send(listener.local_addr().expect("it listens")).ok();
             loop {
                 let Ok((stream, _)) = listener.accept().await else { continue };
-                tokio::spawn(connection(stream, answer));
+                tokio::spawn(answer(stream));
             }
         });
     });

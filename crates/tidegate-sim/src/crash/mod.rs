@@ -12,7 +12,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::json;
 use tidegate_core::engine::{Facts, Found, Page};
 use tidegate_core::kept::Kept;
 use tidegate_core::{Admission, Call, Config, Cost, Dimension, Engine, Grant, Nanos, Ticket, Verdict};
@@ -169,9 +170,8 @@ impl World {
         match self.dice.below(4_000) {
             0..6 => self.die(),
             6 => self.stop(),
-            _ => {}
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// The engine never believes that there is more room than there is.
@@ -336,17 +336,17 @@ impl World {
     }
 
     /// `kill -9`, and the power goes with it.
-    fn die(&mut self) {
+    fn die(&mut self) -> Result<(), String> {
         self.survived.crashes += 1;
         self.disk.crash(&mut self.dice);
         // What calls cost beyond what they took is not known before it is written down.
         for (limit, units, when) in std::mem::take(&mut self.fresh_debts) {
             self.ledgers[limit].take_back(units, when, self.now);
         }
-        self.restart();
+        self.restart()
     }
 
-    fn stop(&mut self) {
+    fn stop(&mut self) -> Result<(), String> {
         self.survived.stops += 1;
         let begun = match &self.doing {
             Doing::Nothing | Doing::Taking { .. } => self.disk.len(),
@@ -359,18 +359,19 @@ impl World {
         self.disk.append(&Disk::framed(&record(&pages, Some(&facts), self.now, true)));
         self.disk.sync();
         self.fresh_debts.clear();
-        self.restart();
+        self.restart()
     }
 
     /// Another process goes on from what is on disk, after a while.
-    fn restart(&mut self) {
+    fn restart(&mut self) -> Result<(), String> {
         let down = *self.dice.pick(&[1_000_000, 100_000_000, 3 * SECOND]);
         let down = self.dice.below(down);
         self.now = Nanos(self.now.0 + down);
         self.doing = Doing::Nothing;
         self.waiting.clear();
         self.out.clear();
-        let mut found = found(&self.disk);
+        let mut found =
+            found(&self.disk).map_err(|error| format!("what was written cannot be read: {error}"))?;
         if self.fault == Fault::ForgetsPromises {
             found.crashed = false;
         }
@@ -378,7 +379,7 @@ impl World {
         let now = Nanos(self.now.0 + ahead);
         let unix = Duration::from_secs(1_700_000_000) + Duration::from_nanos(self.now.0);
         self.engine = Engine::new(&self.config, now, unix).expect("valid");
-        self.engine.keep_book(found, now).expect("what was written can be read");
+        self.engine.keep_book(found, now).map_err(|error| format!("what was written cannot be: {error}"))
     }
 }
 
@@ -388,23 +389,30 @@ fn record(pages: &[Page], facts: Option<&Facts>, now: Nanos, clean: bool) -> Vec
     json!({ "pages": pages, "facts": facts, "now": now.0, "clean": clean }).to_string().into_bytes()
 }
 
-fn found(disk: &Disk) -> Found {
+/// A record, as it is read.
+#[derive(Deserialize)]
+struct Record {
+    pages: BTreeMap<Arc<str>, Option<Kept>>,
+    facts: Option<Facts>,
+    clean: bool,
+}
+
+fn found(disk: &Disk) -> Result<Found, serde_json::Error> {
     let mut limits: BTreeMap<Arc<str>, Kept> = BTreeMap::new();
     let mut found = Found::default();
     for record in disk.records() {
-        let record: Value = serde_json::from_slice(record).expect("its checksum is right");
-        for (name, kept) in record["pages"].as_object().expect("pages") {
-            match serde_json::from_value(kept.clone()).expect("a page") {
-                Some(kept) => drop(limits.insert(name.as_str().into(), kept)),
-                None => drop(limits.remove(name.as_str())),
+        let record: Record = serde_json::from_slice(record)?;
+        for (name, kept) in record.pages {
+            match kept {
+                Some(kept) => drop(limits.insert(name, kept)),
+                None => drop(limits.remove(&name)),
             }
         }
-        let facts: Option<Facts> = serde_json::from_value(record["facts"].clone()).expect("facts");
-        found.facts = facts.or(found.facts);
-        found.crashed = record["clean"] != Value::Bool(true);
+        found.facts = record.facts.or(found.facts);
+        found.crashed = !record.clean;
     }
     found.limits = limits.into_iter().collect();
-    found
+    Ok(found)
 }
 
 /// Limits by chance, and how each of them counts.
