@@ -193,8 +193,11 @@ impl Outcome {
 /// What a reply that went well tells of limits, if it does. One out of a cache tells of another time.
 fn limits_told(headers: &HeaderMap) -> Option<HeaderMap> {
     let cached = headers.get(http::header::AGE).is_some_and(|age| age.as_bytes() != b"0");
-    let tells =
-        |name: &http::HeaderName| ["limit", "remaining"].iter().any(|part| name.as_str().contains(part));
+    let has = |name: &[u8], part: &[u8]| name.windows(part.len()).any(|some| some == part);
+    let tells = |name: &http::HeaderName| {
+        let name = name.as_str().as_bytes();
+        has(name, b"limit") || has(name, b"remaining")
+    };
     // All of them: how a vendor writes is known by other headers too.
     (!cached && headers.keys().any(tells)).then(|| headers.clone())
 }

@@ -18,8 +18,7 @@
 //! assert!(experience.advice.unwrap().max_tokens < 4096, "much less would do");
 //! ```
 
-use std::collections::BTreeMap;
-
+use hashbrown::{Equivalent, HashMap};
 use serde::{Deserialize, Serialize};
 
 use crate::call::Call;
@@ -37,11 +36,33 @@ const ROOM: f64 = 1.5;
 /// Experience with calls, by service, model and endpoint.
 #[derive(Clone, Debug, Default)]
 pub struct Outputs {
-    kinds: BTreeMap<Kind, Seen>,
+    kinds: HashMap<Kind, Seen>,
     heard: u64,
 }
 
-type Kind = (Box<str>, Option<Box<str>>, Option<Box<str>>);
+/// Service, model and endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Kind(Box<str>, Option<Box<str>>, Option<Box<str>>);
+
+/// The same of a call: it is looked for more than once for each, and known nearly always.
+#[derive(Hash)]
+struct KindOf<'c>(&'c str, Option<&'c str>, Option<&'c str>);
+
+impl<'c> KindOf<'c> {
+    fn call(call: &'c Call) -> KindOf<'c> {
+        KindOf(call.service(), call.stated_model(), call.stated_endpoint())
+    }
+
+    fn own(&self) -> Kind {
+        Kind(self.0.into(), self.1.map(Into::into), self.2.map(Into::into))
+    }
+}
+
+impl Equivalent<Kind> for KindOf<'_> {
+    fn equivalent(&self, kind: &Kind) -> bool {
+        (self.0, self.1, self.2) == (&*kind.0, kind.1.as_deref(), kind.2.as_deref())
+    }
+}
 
 /// Experience with one kind of calls, as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,12 +97,15 @@ impl Outputs {
     /// A call ended with that much output; it had asked for at most `asked`.
     pub fn hear(&mut self, call: &Call, output: u64, asked: Option<u64>) {
         self.heard += 1;
-        let kind = kind(call);
-        if !self.kinds.contains_key(&kind) && self.kinds.len() >= KINDS {
+        let kind = KindOf::call(call);
+        if self.kinds.len() >= KINDS && !self.kinds.contains_key(&kind) {
             let oldest = self.kinds.iter().min_by_key(|(_, seen)| seen.heard).map(|(kind, _)| kind.clone());
             oldest.map(|kind| self.kinds.remove(&kind));
         }
-        let seen = self.kinds.entry(kind).or_default();
+        let seen = match self.kinds.get_mut(&kind) {
+            Some(seen) => seen,
+            None => self.kinds.entry(kind.own()).or_default(),
+        };
         (seen.heard, seen.asked) = (self.heard, asked.or(seen.asked));
         seen.sum = seen.sum.saturating_add(output);
         match seen.latest.get_mut(seen.next) {
@@ -93,7 +117,7 @@ impl Outputs {
 
     /// Such a call asks for at most so much.
     pub fn asks(&mut self, call: &Call, most: u64) {
-        if let Some(seen) = self.kinds.get_mut(&kind(call)) {
+        if let Some(seen) = self.kinds.get_mut(&KindOf::call(call)) {
             seen.asked = Some(most);
         }
     }
@@ -101,27 +125,27 @@ impl Outputs {
     /// What such a call is expected to have, if there is experience.
     #[must_use]
     pub fn expected(&self, call: &Call) -> Option<u64> {
-        let seen = self.kinds.get(&kind(call))?;
+        let seen = self.kinds.get(&KindOf::call(call))?;
         (seen.latest.len() >= ENOUGH).then(|| seen.sum.div_ceil(seen.latest.len() as u64))
     }
 
     /// What such calls could ask for at most, if they ask for much more than they need.
     #[must_use]
     pub fn advice(&self, call: &Call) -> Option<Advice> {
-        self.kinds.get(&kind(call))?.advice()
+        self.kinds.get(&KindOf::call(call))?.advice()
     }
 
     /// All of it, to be kept for the next start.
     #[must_use]
     pub fn kept(&self) -> Vec<KeptOutputs> {
-        let one = |((service, model, endpoint), seen): (&Kind, &Seen)| KeptOutputs {
+        let one = |(Kind(service, model, endpoint), seen): (&Kind, &Seen)| KeptOutputs {
             service: service.clone(),
             model: model.clone(),
             endpoint: endpoint.clone(),
             latest: seen.latest.clone(),
             asked: seen.asked,
         };
-        self.kinds.iter().map(one).collect()
+        self.in_order().map(one).collect()
     }
 
     /// The other way round.
@@ -133,7 +157,7 @@ impl Outputs {
             outputs.heard += latest.len() as u64;
             let sum = latest.iter().fold(0_u64, |sum, output| sum.saturating_add(*output));
             let seen = Seen { next: latest.len() % LATEST, latest, sum, asked, heard: outputs.heard };
-            outputs.kinds.insert((service, model, endpoint), seen);
+            outputs.kinds.insert(Kind(service, model, endpoint), seen);
         }
         outputs
     }
@@ -146,8 +170,8 @@ impl Outputs {
 
     /// Everything that there is experience with.
     pub fn all(&self) -> impl Iterator<Item = Experience<'_>> {
-        self.kinds.iter().filter(|(_, seen)| seen.latest.len() >= ENOUGH).map(
-            |((service, model, endpoint), seen)| Experience {
+        self.in_order().filter(|(_, seen)| seen.latest.len() >= ENOUGH).map(
+            |(Kind(service, model, endpoint), seen)| Experience {
                 service,
                 model: model.as_deref(),
                 endpoint: endpoint.as_deref(),
@@ -155,6 +179,12 @@ impl Outputs {
                 advice: seen.advice(),
             },
         )
+    }
+
+    fn in_order(&self) -> impl Iterator<Item = (&Kind, &Seen)> {
+        let mut all: Vec<_> = self.kinds.iter().collect();
+        all.sort_unstable_by_key(|(kind, _)| *kind);
+        all.into_iter()
     }
 }
 
@@ -184,11 +214,6 @@ impl Seen {
         let max_tokens = ((nearly_all as f64 * ROOM).ceil() as u64).max(1);
         (max_tokens < asked).then_some(Advice { asked, max_tokens })
     }
-}
-
-fn kind(call: &Call) -> Kind {
-    let shape = &call.shape;
-    (call.service().into(), shape.model.as_deref().map(Into::into), shape.endpoint.as_deref().map(Into::into))
 }
 
 #[cfg(test)]
@@ -234,9 +259,13 @@ mod tests {
     #[test]
     fn who_asks_for_much_more_than_is_needed_is_told() {
         let known = with(&[100, 200, 300, 400, 100, 200, 300, 400], Some(4_096));
-        let advice = known.kinds[&kind(&to("m"))].advice();
+        let advice = known.kinds[&KindOf::call(&to("m"))].advice();
         assert_eq!(advice, Some(Advice { asked: 4_096, max_tokens: 600 }));
-        assert_eq!(with(&[100; 20], Some(120)).kinds[&kind(&to("m"))].advice(), None, "it is right already");
+        assert_eq!(
+            with(&[100; 20], Some(120)).kinds[&KindOf::call(&to("m"))].advice(),
+            None,
+            "it is right already"
+        );
     }
 
     #[test]

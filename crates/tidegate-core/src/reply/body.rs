@@ -1,5 +1,7 @@
 //! What bodies say: error codes, how long to wait, which limit was hit, what the call cost.
 
+use std::borrow::Cow;
+
 use super::date::UnixMillis;
 use super::json::{Place, Tree, Value};
 use super::message;
@@ -260,8 +262,8 @@ pub(super) fn code_word(text: &str) -> &str {
 fn ms(value: &Value, unit_micros: u64, base: &Base<'_>) -> Option<u64> {
     let text = match value {
         // Over its shortest text, so that 1336.57 is what was written and not the nearest binary fraction.
-        Value::Number(number) => number.to_string(),
-        Value::Text(text) => text.clone(),
+        Value::Number(number) => Cow::Owned(number.to_string()),
+        Value::Text(text) => Cow::Borrowed(&**text),
         _ => return None,
     };
     match Decimal::parse(text.trim()) {

@@ -20,52 +20,54 @@ const MAX_KEY: usize = 128;
 
 /// A value of the tree.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(super) enum Value<'a> {
     Null,
     Bool(bool),
     Number(f64),
-    Text(String),
+    Text(Cow<'a, str>),
     Object,
     List,
 }
 
 #[derive(Clone, Debug)]
-struct Node {
+struct Node<'a> {
     parent: usize,
-    key: Option<String>,
-    value: Value,
+    /// Empty if it has none: no path leads through that.
+    key: Cow<'a, str>,
+    value: Value<'a>,
 }
 
-/// The tree; node 0 is the root.
+/// The tree; node 0 is the root. It borrows from the text.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tree {
-    nodes: Vec<Node>,
+pub(super) struct Tree<'a> {
+    nodes: Vec<Node<'a>>,
     /// The members of the root that are kept; all, if it is empty.
     only: &'static [&'static str],
 }
 
-impl Tree {
+impl<'a> Tree<'a> {
     /// Reads a body as far as it is JSON. `None` if it does not even begin as an object or a list.
-    pub(super) fn parse(text: &str) -> Option<Tree> {
+    pub(super) fn parse(text: &'a str) -> Option<Tree<'a>> {
         Tree::parse_only(text, &[])
     }
 
     /// The same for these members of the body; all others are passed over.
-    pub(super) fn parse_only(text: &str, only: &'static [&'static str]) -> Option<Tree> {
+    pub(super) fn parse_only(text: &'a str, only: &'static [&'static str]) -> Option<Tree<'a>> {
         let text = text.trim_start_matches('\u{feff}').trim_start();
         if !text.starts_with(['{', '[']) {
             return None;
         }
-        let mut tree = Tree { nodes: Vec::new(), only };
+        let mut tree = Tree { nodes: Vec::with_capacity(16), only };
         let mut reader = serde_json::Deserializer::from_str(text);
         // An error only means that nothing more could be read.
-        let _ = Seed { tree: &mut tree, parent: 0, key: None, depth: 0 }.deserialize(&mut reader);
+        let _ =
+            Seed { tree: &mut tree, parent: 0, key: Cow::Borrowed(""), depth: 0 }.deserialize(&mut reader);
         (!tree.nodes.is_empty()).then_some(tree)
     }
 
     /// The values at a path of keys, such as `errors[].extensions.code`. `[]` stands for every element of a
     /// list. A body that is a list is searched in each of its elements.
-    pub(super) fn at<'t>(&'t self, path: &str) -> Vec<&'t Value> {
+    pub(super) fn at<'t>(&'t self, path: &str) -> Vec<&'t Value<'a>> {
         let mut values = Vec::new();
         self.each(path, |id| values.push(&self.nodes[id].value));
         values
@@ -85,8 +87,12 @@ impl Tree {
     /// The objects or lists at a path, each as a place to search on from.
     pub(super) fn places(&self, path: &str) -> Vec<Place<'_>> {
         let mut places = Vec::new();
-        self.each(path, |id| places.push(Place { tree: self, id }));
+        self.each_place(path, |place| places.push(place));
         places
+    }
+
+    pub(super) fn each_place<'t>(&'t self, path: &str, mut seen: impl FnMut(Place<'t>)) {
+        self.each(path, |id| seen(Place { tree: self, id }));
     }
 
     fn each(&self, path: &str, mut seen: impl FnMut(usize)) {
@@ -105,7 +111,8 @@ impl Tree {
         }
     }
 
-    /// The same from a node on. Nothing is kept on the way: most paths lead nowhere, and every reply is searched for many.
+    /// The same from a node on. Nothing is kept on the way, nor is the path taken apart: most lead nowhere, and every
+    /// reply is searched for many.
     fn find_from<T>(
         &self,
         start: usize,
@@ -115,22 +122,39 @@ impl Tree {
         if path.is_empty() {
             return wanted(start);
         }
-        let (step, rest) = path.split_once('.').unwrap_or((path, ""));
-        let (key, each) = match step.strip_suffix("[]") {
-            Some(key) => (key, true),
-            None => (step, false),
-        };
-        self.children(start).filter(|child| self.nodes[*child].key.as_deref() == Some(key)).find_map(
-            |child| {
-                match self.nodes[child].value {
-                    Value::List if each => {
-                        self.children(child).find_map(|element| self.find_from(element, rest, wanted))
-                    }
-                    // What should be a list of one is sometimes the one.
-                    _ => self.find_from(child, rest, wanted),
+        self.children(start).find_map(|child| {
+            let node = &self.nodes[child];
+            let rest = rest_of(path, &node.key)?;
+            let (rest, each) = match rest.strip_prefix("[]") {
+                Some(rest) => (rest, true),
+                None => (rest, false),
+            };
+            let rest = if rest.is_empty() { rest } else { rest.strip_prefix('.')? };
+            match node.value {
+                Value::List if each => {
+                    self.children(child).find_map(|element| self.find_from(element, rest, wanted))
                 }
-            },
-        )
+                // What should be a list of one is sometimes the one.
+                _ => self.find_from(child, rest, wanted),
+            }
+        })
+    }
+
+    /// A copy that outlives the text.
+    pub(super) fn to_owned(&self) -> Tree<'static> {
+        let own = |text: &Cow<'_, str>| Cow::Owned(text.clone().into_owned());
+        let node = |node: &Node<'_>| {
+            let value = match &node.value {
+                Value::Null => Value::Null,
+                Value::Bool(value) => Value::Bool(*value),
+                Value::Number(number) => Value::Number(*number),
+                Value::Text(text) => Value::Text(own(text)),
+                Value::Object => Value::Object,
+                Value::List => Value::List,
+            };
+            Node { parent: node.parent, key: own(&node.key), value }
+        };
+        Tree { nodes: self.nodes.iter().map(node).collect(), only: self.only }
     }
 
     fn children(&self, id: usize) -> impl Iterator<Item = usize> + '_ {
@@ -139,10 +163,18 @@ impl Tree {
     }
 }
 
+/// What of a path comes after this key, if it begins with it. Most do not, and their first letter shows it.
+fn rest_of<'p>(path: &'p str, key: &str) -> Option<&'p str> {
+    if path.as_bytes().first() != key.as_bytes().first() {
+        return None;
+    }
+    path.strip_prefix(key)
+}
+
 /// A place in a tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'t> {
-    tree: &'t Tree,
+    tree: &'t Tree<'t>,
     id: usize,
 }
 
@@ -155,24 +187,34 @@ impl<'t> Place<'t> {
         self.find(path, Value::number)
     }
 
-    pub(super) fn count(&self, path: &str) -> Option<u64> {
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // filtered, and casts saturate
-        self.number(path).filter(|value| *value >= 0.0).map(|value| value as u64)
+    /// The keys and values right below and one further, each with the key that it is below.
+    pub(super) fn each_near(&self, mut seen: impl FnMut(&'t str, &'t str, &'t Value<'t>)) {
+        let tree = self.tree;
+        for id in tree.children(self.id) {
+            let member = &tree.nodes[id];
+            seen("", &member.key, &member.value);
+            if matches!(member.value, Value::Object) {
+                for id in tree.children(id) {
+                    seen(&member.key, &tree.nodes[id].key, &tree.nodes[id].value);
+                }
+            }
+        }
     }
 
     /// The keys and values right below.
-    pub(super) fn members(&self) -> impl Iterator<Item = (&'t str, &'t Value)> {
+    pub(super) fn members(&self) -> impl Iterator<Item = (&'t str, &'t Value<'t>)> {
         let tree = self.tree;
-        tree.children(self.id).filter_map(|id| Some((tree.nodes[id].key.as_deref()?, &tree.nodes[id].value)))
+        let members = tree.children(self.id).map(|id| (&*tree.nodes[id].key, &tree.nodes[id].value));
+        members.filter(|(key, _)| !key.is_empty())
     }
 
-    fn find<T>(&self, path: &str, wanted: impl Fn(&'t Value) -> Option<T>) -> Option<T> {
+    fn find<T>(&self, path: &str, wanted: impl Fn(&'t Value<'t>) -> Option<T>) -> Option<T> {
         let tree = self.tree;
         tree.find_from(self.id, path, &mut |id| wanted(&tree.nodes[id].value))
     }
 }
 
-impl Value {
+impl Value<'_> {
     fn text(&self) -> Option<&str> {
         match self {
             Value::Text(text) => Some(text),
@@ -207,30 +249,58 @@ pub(super) fn decode(body: &[u8]) -> Cow<'_, str> {
 }
 
 /// Reads one value into the tree.
-struct Seed<'t> {
-    tree: &'t mut Tree,
+struct Seed<'s, 'a> {
+    tree: &'s mut Tree<'a>,
     parent: usize,
-    key: Option<String>,
+    key: Cow<'a, str>,
     depth: usize,
 }
 
-impl Seed<'_> {
-    fn add(self, value: Value) -> usize {
+impl<'a> Seed<'_, 'a> {
+    fn add(self, value: Value<'a>) -> usize {
         let id = self.tree.nodes.len();
         self.tree.nodes.push(Node { parent: self.parent, key: self.key, value });
         id
     }
+}
 
-    fn add_text(self, text: &str) {
-        let mut end = text.len().min(MAX_TEXT);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        self.add(Value::Text(text[..end].to_owned()));
+/// As much of a text as is kept.
+fn beginning(text: &str) -> &str {
+    let mut end = text.len().min(MAX_TEXT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// A text as it stands in the body, or a copy of it where that had to be decoded.
+struct Text;
+
+impl<'de> DeserializeSeed<'de> for Text {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Cow<'de, str>, D::Error> {
+        deserializer.deserialize_str(self)
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Seed<'_> {
+impl<'de> Visitor<'de> for Text {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a text")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Cow<'de, str>, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Seed<'_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -242,7 +312,7 @@ impl<'de> DeserializeSeed<'de> for Seed<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Seed<'_> {
+impl<'de> Visitor<'de> for Seed<'_, 'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -276,8 +346,13 @@ impl<'de> Visitor<'de> for Seed<'_> {
         Ok(())
     }
 
+    fn visit_borrowed_str<E: Error>(self, value: &'de str) -> Result<(), E> {
+        self.add(Value::Text(Cow::Borrowed(beginning(value))));
+        Ok(())
+    }
+
     fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
-        self.add_text(value);
+        self.add(Value::Text(Cow::Owned(beginning(value).to_owned())));
         Ok(())
     }
 
@@ -287,7 +362,10 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let tree = seed.tree;
         let parent = Seed { tree: &mut *tree, parent: seed.parent, key: seed.key, depth }.add(Value::List);
         for _ in 0..MAX_ELEMENTS {
-            if seq.next_element_seed(Seed { tree: &mut *tree, parent, key: None, depth })?.is_none() {
+            if seq
+                .next_element_seed(Seed { tree: &mut *tree, parent, key: Cow::Borrowed(""), depth })?
+                .is_none()
+            {
                 return Ok(());
             }
         }
@@ -300,12 +378,12 @@ impl<'de> Visitor<'de> for Seed<'_> {
         let seed = self;
         let tree = seed.tree;
         let parent = Seed { tree: &mut *tree, parent: seed.parent, key: seed.key, depth }.add(Value::Object);
-        while let Some(key) = map.next_key::<Cow<'_, str>>()? {
+        while let Some(key) = map.next_key_seed(Text)? {
             if depth == 1 && !tree.only.is_empty() && !tree.only.contains(&&*key) {
                 map.next_value::<IgnoredAny>()?;
                 continue;
             }
-            let key = (key.len() <= MAX_KEY).then(|| key.into_owned());
+            let key = if key.len() <= MAX_KEY { key } else { Cow::Borrowed("") };
             map.next_value_seed(Seed { tree: &mut *tree, parent, key, depth })?;
         }
         Ok(())

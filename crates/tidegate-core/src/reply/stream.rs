@@ -33,7 +33,7 @@ pub struct StreamReader {
     usage: Option<RawUsage>,
     /// Events that carry a part of the answer.
     parts: u64,
-    errors: Vec<Tree>,
+    errors: Vec<Tree<'static>>,
     codes: Vec<String>,
 }
 
@@ -192,7 +192,7 @@ impl StreamReader {
             if (failed || has(&data, b"\"error\"") || has(&data, b"sage") || has(&data, b"rate_limits"))
                 && let Some(tree) = Tree::parse(&decode(&data))
             {
-                self.take(tree, failed);
+                self.take(&tree, failed);
             }
         }
         // Kept for the next event's bytes.
@@ -200,12 +200,12 @@ impl StreamReader {
         self.data.clear();
     }
 
-    fn take(&mut self, tree: Tree, failed: bool) {
-        if let Some(usage) = RawUsage::read(&tree) {
+    fn take(&mut self, tree: &Tree<'_>, failed: bool) {
+        if let Some(usage) = RawUsage::read(tree) {
             self.usage = Some(self.usage.map_or(usage, |before| before.then(usage)));
         }
-        if (failed || body::is_error(&tree)) && self.errors.len() < MAX_ERRORS {
-            self.errors.push(tree);
+        if (failed || body::is_error(tree)) && self.errors.len() < MAX_ERRORS {
+            self.errors.push(tree.to_owned());
         }
     }
 
@@ -235,14 +235,16 @@ impl StreamReader {
     fn frame(&mut self, headers: &[u8], payload: &[u8]) {
         self.begun = true;
         let exception = text_header(headers, b":exception-type");
-        let Some(tree) = Tree::parse(&decode(payload)) else { return };
-        let inner = tree.text("bytes").and_then(base64).and_then(|bytes| Tree::parse(&decode(&bytes)));
+        let text = decode(payload);
+        let Some(tree) = Tree::parse(&text) else { return };
+        let inner = tree.text("bytes").and_then(base64).unwrap_or_default();
+        let inner = decode(&inner);
         if let Some(code) = exception
             && self.codes.len() < MAX_ERRORS
         {
             self.codes.push(String::from_utf8_lossy(code).into_owned());
         }
-        self.take(inner.unwrap_or(tree), exception.is_some());
+        self.take(&Tree::parse(&inner).unwrap_or(tree), exception.is_some());
     }
 }
 

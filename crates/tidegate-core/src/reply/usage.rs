@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 
-use super::json::{Place, Tree, decode};
+use super::json::{Place, Tree, Value, decode};
 
 /// What a call cost. Input holds everything that was sent, from a cache or not; output holds reasoning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -95,9 +95,17 @@ impl Usage {
 
 impl RawUsage {
     /// The usage that a body or a stream's event reports.
-    pub(super) fn read(tree: &Tree) -> Option<RawUsage> {
-        let raw = PLACES.iter().flat_map(|path| tree.places(path)).map(read_place);
-        raw.filter(RawUsage::says_something).reduce(RawUsage::then)
+    pub(super) fn read(tree: &Tree<'_>) -> Option<RawUsage> {
+        let mut usage: Option<RawUsage> = None;
+        for path in PLACES {
+            tree.each_place(path, |place| {
+                let raw = read_place(place);
+                if raw.says_something() {
+                    usage = Some(usage.map_or(raw, |before| before.then(raw)));
+                }
+            });
+        }
+        usage
     }
 
     /// From counts that headers give.
@@ -146,52 +154,126 @@ impl RawUsage {
     }
 }
 
+/// What a word counts.
+#[derive(Clone, Copy)]
+enum Counts {
+    /// Input with what came from a cache.
+    Prompt,
+    /// The same in Gemini's words, the prompts of tools apart.
+    GeminiPrompt,
+    GeminiTools,
+    /// Input with what came from a cache, or without it.
+    Input,
+    /// Input without what came from a cache.
+    Fresh,
+    CacheRead,
+    CacheWrite,
+    Output,
+    Apart,
+    Reasoning,
+    Total,
+    /// How many there are.
+    End,
+}
+
+/// The words of all vendors: below what they stand, and what they count. Where several count the same, the first goes
+/// before the others.
+const WORDS: [(&str, &str, Counts); 35] = [
+    ("", "prompt_tokens", Counts::Prompt),
+    ("tokens", "input_tokens", Counts::Prompt),
+    ("billed_units", "input_tokens", Counts::Prompt),
+    ("", "promptTokenCount", Counts::GeminiPrompt),
+    ("", "toolUsePromptTokenCount", Counts::GeminiTools),
+    ("", "input_tokens", Counts::Input),
+    ("", "inputTokens", Counts::Fresh),
+    ("", "inputTokenCount", Counts::Fresh),
+    ("", "cache_read_input_tokens", Counts::CacheRead),
+    ("prompt_tokens_details", "cached_tokens", Counts::CacheRead),
+    ("input_tokens_details", "cached_tokens", Counts::CacheRead),
+    ("", "prompt_cache_hit_tokens", Counts::CacheRead),
+    ("", "cachedContentTokenCount", Counts::CacheRead),
+    ("", "cacheReadInputTokens", Counts::CacheRead),
+    ("", "cacheReadInputTokenCount", Counts::CacheRead),
+    ("", "cached_tokens", Counts::CacheRead),
+    ("", "cache_creation_input_tokens", Counts::CacheWrite),
+    ("prompt_tokens_details", "cache_write_tokens", Counts::CacheWrite),
+    ("input_tokens_details", "cache_write_tokens", Counts::CacheWrite),
+    ("", "cacheWriteInputTokens", Counts::CacheWrite),
+    ("", "cacheWriteInputTokenCount", Counts::CacheWrite),
+    ("", "completion_tokens", Counts::Output),
+    ("", "output_tokens", Counts::Output),
+    ("", "candidatesTokenCount", Counts::Output),
+    ("", "outputTokens", Counts::Output),
+    ("", "outputTokenCount", Counts::Output),
+    ("tokens", "output_tokens", Counts::Output),
+    ("billed_units", "output_tokens", Counts::Output),
+    ("", "thoughtsTokenCount", Counts::Apart),
+    ("completion_tokens_details", "reasoning_tokens", Counts::Reasoning),
+    ("output_tokens_details", "reasoning_tokens", Counts::Reasoning),
+    ("", "reasoning_tokens", Counts::Reasoning),
+    ("", "total_tokens", Counts::Total),
+    ("", "totalTokenCount", Counts::Total),
+    ("", "totalTokens", Counts::Total),
+];
+
+/// The numbers of a place, by what they count. Each is looked up once: there are few of them, and many words.
+#[derive(Default)]
+struct Numbers {
+    /// With the word's rank among all.
+    found: [Option<(usize, u64)>; Counts::End as usize],
+    cost: Option<f64>,
+}
+
+impl Numbers {
+    fn hear(&mut self, below: &str, key: &str, value: &Value<'_>) {
+        let Some(number) = value.number().filter(|number| *number >= 0.0) else { return };
+        if below.is_empty() && key == "cost" {
+            self.cost = self.cost.or(Some(number));
+        }
+        let rank = WORDS.iter().position(|(parent, word, _)| *word == key && *parent == below);
+        if let Some(rank) = rank {
+            let best = &mut self.found[WORDS[rank].2 as usize];
+            if best.is_none_or(|(before, _)| rank < before) {
+                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+                // filtered, and casts saturate
+                let count = number as u64;
+                *best = Some((rank, count));
+            }
+        }
+    }
+
+    fn count(&self, of: Counts) -> Option<u64> {
+        self.found[of as usize].map(|(_, count)| count)
+    }
+
+    /// Whether it is by this word that such a number is known.
+    fn is_called(&self, of: Counts, word: &str) -> bool {
+        self.found[of as usize].is_some_and(|(rank, _)| WORDS[rank].1 == word)
+    }
+}
+
 fn read_place(place: Place<'_>) -> RawUsage {
-    let first = |paths: &[&str]| paths.iter().find_map(|path| place.count(path));
-    let anthropic_cache = first(&["cache_read_input_tokens", "cache_creation_input_tokens"]).is_some();
-    let input = first(&["input_tokens"]);
+    let mut numbers = Numbers::default();
+    place.each_near(|below, key, value| numbers.hear(below, key, value));
+    let count = |of| numbers.count(of);
+    let anthropic_cache = numbers.is_called(Counts::CacheRead, "cache_read_input_tokens")
+        || numbers.is_called(Counts::CacheWrite, "cache_creation_input_tokens");
+    let input = count(Counts::Input);
     // Gemini counts the prompts of tools apart from the prompt.
-    let tools = first(&["toolUsePromptTokenCount"]).unwrap_or(0);
+    let tools = count(Counts::GeminiTools).unwrap_or(0);
     RawUsage {
-        full_input: first(&["prompt_tokens", "tokens.input_tokens", "billed_units.input_tokens"])
-            .or(first(&["promptTokenCount"]).map(|prompt| prompt.saturating_add(tools)))
+        full_input: count(Counts::Prompt)
+            .or(count(Counts::GeminiPrompt).map(|prompt| prompt.saturating_add(tools)))
             // OpenAI's newer API and Anthropic share the word; only OpenAI's includes what was cached.
-            .or(input.filter(|_| !anthropic_cache && first(&["total_tokens"]).is_some())),
-        fresh_input: first(&["inputTokens", "inputTokenCount"]).or(input),
-        cache_read: first(&[
-            "cache_read_input_tokens",
-            "prompt_tokens_details.cached_tokens",
-            "input_tokens_details.cached_tokens",
-            "prompt_cache_hit_tokens",
-            "cachedContentTokenCount",
-            "cacheReadInputTokens",
-            "cacheReadInputTokenCount",
-            "cached_tokens",
-        ]),
-        cache_write: first(&[
-            "cache_creation_input_tokens",
-            "prompt_tokens_details.cache_write_tokens",
-            "input_tokens_details.cache_write_tokens",
-            "cacheWriteInputTokens",
-            "cacheWriteInputTokenCount",
-        ]),
-        output: first(&[
-            "completion_tokens",
-            "output_tokens",
-            "candidatesTokenCount",
-            "outputTokens",
-            "outputTokenCount",
-            "tokens.output_tokens",
-            "billed_units.output_tokens",
-        ]),
-        apart: first(&["thoughtsTokenCount"]),
-        reasoning: first(&[
-            "completion_tokens_details.reasoning_tokens",
-            "output_tokens_details.reasoning_tokens",
-            "reasoning_tokens",
-        ]),
-        total: first(&["total_tokens", "totalTokenCount", "totalTokens"]),
-        cost: place.number("cost").filter(|cost| *cost >= 0.0),
+            .or(input.filter(|_| !anthropic_cache && numbers.is_called(Counts::Total, "total_tokens"))),
+        fresh_input: count(Counts::Fresh).or(input),
+        cache_read: count(Counts::CacheRead),
+        cache_write: count(Counts::CacheWrite),
+        output: count(Counts::Output),
+        apart: count(Counts::Apart),
+        reasoning: count(Counts::Reasoning),
+        total: count(Counts::Total),
+        cost: numbers.cost,
     }
 }
 

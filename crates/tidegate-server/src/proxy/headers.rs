@@ -34,16 +34,14 @@ const SIGNED: [&str; 7] = [
 
 /// Makes a request's headers those that its upstream gets.
 pub(super) fn to_upstream(headers: &mut HeaderMap) {
-    drop_hop_by_hop(headers);
-    for name in [HOST, CONTENT_LENGTH, EXPECT] {
-        // The client that sends it knows better.
-        headers.remove(name);
-    }
-    let ours: Vec<HeaderName> =
-        headers.keys().filter(|name| name.as_str().starts_with(OURS)).cloned().collect();
-    for name in ours {
-        headers.remove(name);
-    }
+    // The client that sends it knows host and length better.
+    let other = |name: &HeaderName| [HOST, CONTENT_LENGTH, EXPECT].contains(name) || is_ours(name);
+    keep_but(headers, other);
+}
+
+/// Whether a header is for us.
+pub(super) fn is_ours(name: &HeaderName) -> bool {
+    name.as_str().starts_with(OURS)
 }
 
 /// Gives the values memory of their own. As they come they are parts of the connection's buffer, all of which they keep:
@@ -71,7 +69,7 @@ pub(super) fn ask_for_plain(headers: &mut HeaderMap) {
 
 /// Makes a reply's headers those that the client gets.
 pub(super) fn to_client(headers: &mut HeaderMap) {
-    drop_hop_by_hop(headers);
+    keep_but(headers, |_| false);
 }
 
 /// Whether a body may not be changed.
@@ -80,15 +78,16 @@ pub(super) fn is_signed(headers: &HeaderMap) -> bool {
     SIGNED.iter().any(|name| headers.contains_key(*name)) || headers.get("authorization").is_some_and(by_key)
 }
 
-fn drop_hop_by_hop(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
-    for name in named.iter().chain(&HOP_BY_HOP) {
+/// Drops headers of one connection and those `others`. Looks at those that are there: fewer than those that could be.
+fn keep_but(headers: &mut HeaderMap, others: impl Fn(&HeaderName) -> bool) {
+    let of_the_hop = |name: &HeaderName| HOP_BY_HOP.contains(name);
+    let mut gone: Vec<HeaderName> =
+        headers.keys().filter(|name| of_the_hop(name) || others(name)).cloned().collect();
+    if gone.contains(&CONNECTION) {
+        let values = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+        gone.extend(values.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse().ok()));
+    }
+    for name in gone {
         headers.remove(name);
     }
 }

@@ -6,6 +6,7 @@ use http::HeaderMap;
 use tidegate::{Call, Priority};
 use tidegate_core::config::units::parse_duration;
 
+use super::headers::is_ours;
 use crate::route::Who;
 
 /// The call to a service as far as its caller describes it.
@@ -14,17 +15,20 @@ use crate::route::Who;
 /// What is wrong with a hint, in words.
 pub(super) fn stated(service: &str, who: &Who<'_>, headers: &HeaderMap) -> Result<Call, String> {
     let mut call = Call::to(service);
-    if let Some(id) = text(headers, "x-tidegate-loop")?.or(who.loop_id.as_deref()) {
+    // Most calls have none, and that is seen at once.
+    let any = headers.keys().any(is_ours);
+    let text = |name| if any { text(headers, name) } else { Ok(None) };
+    if let Some(id) = text("x-tidegate-loop")?.or(who.loop_id.as_deref()) {
         call = call.loop_id(id);
     }
-    if let Some(loop_type) = text(headers, "x-tidegate-loop-type")?.or(who.loop_type.as_deref()) {
+    if let Some(loop_type) = text("x-tidegate-loop-type")?.or(who.loop_type.as_deref()) {
         call = call.loop_type(loop_type);
     }
-    let priority = text(headers, "x-tidegate-priority")?.map(str::parse::<Priority>).transpose();
+    let priority = text("x-tidegate-priority")?.map(str::parse::<Priority>).transpose();
     if let Some(priority) = priority.map_err(|error| error.to_string())?.or(who.priority) {
         call = call.priority(priority);
     }
-    if let Some(timeout) = text(headers, "x-tidegate-timeout")? {
+    if let Some(timeout) = text("x-tidegate-timeout")? {
         call = call.timeout(duration(timeout)?);
     }
     Ok(call)

@@ -59,6 +59,8 @@ const WAITED: HeaderName = HeaderName::from_static("x-tidegate-waited-ms");
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-tidegate-attempts");
 const LIMIT: HeaderName = HeaderName::from_static("x-tidegate-limit");
 
+static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
 /// A call that is ready for the gate.
 pub(crate) struct Prepared {
     call: Call,
@@ -175,7 +177,7 @@ impl Prepared {
         let (took, agreed) = (Mutex::new(Took::default()), Mutex::new(None));
         let client = if head.upgrades { &app.upgrades } else { &app.client };
         let meaning = Meaning::of(&app.gate, call);
-        let repeatable = head.headers.contains_key("idempotency-key");
+        let repeatable = head.headers.contains_key(&IDEMPOTENCY_KEY);
         let only_once = source.whole().is_none();
         let execute = app.gate.execute(call, |attempt: Attempt| {
             *took.lock() = Took {
@@ -231,13 +233,22 @@ impl Prepared {
 
 impl Took {
     fn tell(&self, headers: &mut HeaderMap) {
-        headers.insert(WAITED, millis(self.waited).into());
-        headers.insert(ATTEMPTS, self.attempts.into());
+        headers.insert(WAITED, number(millis(self.waited)));
+        headers.insert(ATTEMPTS, number(self.attempts.into()));
         if let Some(limit) =
             self.held_by.as_ref().and_then(|limit| HeaderValue::from_bytes(limit.as_bytes()).ok())
         {
             headers.insert(LIMIT, limit);
         }
+    }
+}
+
+/// Most calls go at once, and once.
+fn number(number: u64) -> HeaderValue {
+    match number {
+        0 => HeaderValue::from_static("0"),
+        1 => HeaderValue::from_static("1"),
+        _ => number.into(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which call a request is.
 
 use http::HeaderMap;
+use http::header::{AUTHORIZATION, HeaderName};
 use tidegate_core::request::{Asked, model_in_path};
 use tidegate_core::vendor::Estimate;
 use tidegate_core::{Call, Dimension};
@@ -8,7 +9,12 @@ use tidegate_core::{Call, Dimension};
 use crate::gate::Gate;
 
 /// Where requests carry their API key.
-const KEYS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
+static KEYS: [HeaderName; 4] = [
+    AUTHORIZATION,
+    HeaderName::from_static("x-api-key"),
+    HeaderName::from_static("api-key"),
+    HeaderName::from_static("x-goog-api-key"),
+];
 
 /// What a request shows of itself.
 ///
@@ -54,7 +60,7 @@ impl Shown<'_> {
             call = call.endpoint(&[self.method, " ", self.path].concat());
         }
         if call.stated_key().is_none()
-            && let Some(key) = KEYS.iter().find_map(|name| self.headers.get(*name)?.to_str().ok())
+            && let Some(key) = KEYS.iter().find_map(|name| self.headers.get(name)?.to_str().ok())
         {
             call = call.key(key);
         }

@@ -9,7 +9,6 @@ mod home;
 mod http1;
 mod way;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,8 +36,8 @@ const IDLE: Duration = Duration::from_secs(60);
 pub(crate) struct Client {
     connector: Connector,
     proxies: Proxies,
-    /// Where connections are kept; as few as there are upstreams in the configs.
-    homes: RwLock<HashMap<(Scheme, Authority), Arc<Home>>>,
+    /// Where connections are kept; as few as there are upstreams in the configs, so looked through rather than hashed.
+    homes: RwLock<Vec<(Scheme, Authority, Arc<Home>)>>,
 }
 
 /// Why there is no reply.
@@ -112,7 +111,7 @@ impl Client {
     pub async fn sweep(&self) {
         loop {
             tokio::time::sleep(IDLE / 4).await;
-            self.homes.read().values().for_each(|home| home.sweep(IDLE));
+            self.homes.read().iter().for_each(|(.., home)| home.sweep(IDLE));
         }
     }
 
@@ -121,12 +120,19 @@ impl Client {
             // No upstream is without: it is read as a whole URL.
             return Arc::new(Home::new(uri, None));
         };
-        let origin = (scheme.clone(), authority.clone());
-        if let Some(home) = self.homes.read().get(&origin) {
-            return home.clone();
+        let known = |homes: &[(Scheme, Authority, Arc<Home>)]| {
+            let (.., home) = homes.iter().find(|(by, at, _)| by == scheme && at == authority)?;
+            Some(home.clone())
+        };
+        if let Some(home) = known(&self.homes.read()) {
+            return home;
         }
-        let new = || Arc::new(Home::new(uri, self.proxies.auth(uri)));
-        self.homes.write().entry(origin).or_insert_with(new).clone()
+        let mut homes = self.homes.write();
+        known(&homes).unwrap_or_else(|| {
+            let home = Arc::new(Home::new(uri, self.proxies.auth(uri)));
+            homes.push((scheme.clone(), authority.clone(), home.clone()));
+            home
+        })
     }
 
     async fn connect(&self, home: &Arc<Home>, uri: &Uri) -> Result<Kept, SendError> {
