@@ -54,7 +54,8 @@ const USAGE: &str = "usage: tidegate-bench TABLE [--short]
        tidegate-bench bucket|backoff|gate --count CONTENDER N
        tidegate-bench loops --count engine|gate LOOPS N
        tidegate-bench curve --count LOOPS WAITERS
-       tidegate-bench queue --run CONTENDER WAITERS";
+       tidegate-bench queue --run CONTENDER WAITERS
+       tidegate-bench clients --trace COLUMN";
 
 fn main() -> Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -69,6 +70,8 @@ fn main() -> Result<()> {
         ["loops", "--count", driver, loops, times] => loops::count(driver, loops.parse()?, times.parse()?),
         ["curve", "--count", loops, waiters] => curve::count(loops.parse()?, waiters.parse()?),
         ["queue", "--run", contender, waiters] => queue::run(contender, waiters.parse()?),
+        #[cfg(unix)]
+        ["clients", "--trace", column] => clients::trace(column),
         _ => bail!(USAGE),
     }
 }

@@ -1,14 +1,15 @@
 //! Real clients at limited upstreams: the official openai SDK through the sidecar, beside an oracle.
 //!
 //! 720 jobs: nine tenths of them there at once, the others of high priority, by a program of their own, and spread over the
-//! time that all of them need; two seconds stand for a minute. The SDK is as it comes, its retries on. The oracle has an equal upstream of its own at
-//! the same time and sees what it has left. The makespan is by the upstream's own records: from the first request that
-//! it counted to the last that it answered.
+//! time that all of them need; two seconds stand for a minute. The SDK is as it comes, its retries on. The oracle has an
+//! equal upstream of its own at the same time and sees what it has left. The makespan is by the upstream's own records:
+//! from the first request that it counted to the last that it answered.
 
 mod oracle;
 mod worlds;
 
 use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -18,12 +19,15 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use tidegate_core::rate::Rate;
 use tidegate_sim::upstream::http::{LimitedServer, Options, Record};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::harness::{Effort, quantile};
 use crate::load::process::{Folder, Process, tidegate};
 use worlds::{UNITS, WINDOW, World};
 
 const RUNS: u64 = 5;
+const JOBS: f64 = 720.0;
 
 /// How many jobs there are, and how long those of high priority go on to come.
 #[derive(Clone, Copy)]
@@ -59,16 +63,25 @@ struct Ran {
     refused: f64,
     refused_later: f64,
     lost: f64,
+    /// When each request was counted, from the first on, and what was answered.
+    seen: Vec<(Duration, Option<u16>)>,
+    /// The sidecar's limits at the end.
+    limits: String,
+}
+
+/// The SDK's interpreter, if it is installed.
+fn python() -> Option<PathBuf> {
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/sdks/py/bin/python");
+    python.exists().then_some(python)
 }
 
 pub fn table(effort: Effort) -> Result<()> {
     println!("## Jobs of the openai SDK at limited upstreams\n");
-    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/sdks/py/bin/python");
-    if !python.exists() {
+    let Some(python) = python() else {
         println!("Skipped: the SDKs are not in target/sdks (./test.sh installs them).\n");
         return Ok(());
-    }
-    let (jobs, runs) = if effort == Effort::Full { (720.0, RUNS) } else { (60.0, 1) };
+    };
+    let (jobs, runs) = if effort == Effort::Full { (JOBS, RUNS) } else { (60.0, 1) };
     println!("{jobs} jobs; medians of {runs}. Waits of high priority are p99, in seconds.\n");
     println!(
         "| | oracle, s | tidegate ÷ oracle | lost | 429s a job | in steady state | high, oracle | high, tidegate | |"
@@ -103,6 +116,34 @@ fn show(world: &World, pairs: &[(Ran, Ran)]) {
     );
 }
 
+/// One run of one column, half second by half second, and what the sidecar learned: to see what is behind a number.
+pub fn trace(column: &str) -> Result<()> {
+    let python = python().context("the SDKs are not in target/sdks (./test.sh installs them)")?;
+    let worlds = worlds::all()?;
+    let world = worlds.iter().find(|world| world.name.contains(column)).context("no such column")?;
+    let (oracle, ours) = pair(world, JOBS, 0, &python)?;
+    println!("{}: {:.2} s, the oracle {:.2} s", world.name, ours.makespan, oracle.makespan);
+    println!("high p99 {:.2} s, the oracle {:.2} s; lost {}", ours.high_p99, oracle.high_p99, ours.lost);
+    println!("\n| s | oracle | tidegate | refused |\n|--:|--:|--:|--:|");
+    let step = Duration::from_millis(500);
+    let count = |ran: &Ran, from: Duration, status| {
+        ran.seen.iter().filter(|(at, said)| *said == status && (from..from + step).contains(at)).count()
+    };
+    let mut from = Duration::ZERO;
+    while from.as_secs_f64() < ours.makespan.max(oracle.makespan) {
+        println!(
+            "| {:.1} | {} | {} | {} |",
+            from.as_secs_f64(),
+            count(&oracle, from, Some(200)),
+            count(&ours, from, Some(200)),
+            count(&ours, from, Some(429))
+        );
+        from += step;
+    }
+    println!("\n{}", ours.limits);
+    Ok(())
+}
+
 /// The oracle and the sidecar at the same time, each with an upstream of its own.
 fn pair(world: &World, jobs: f64, run: u64, python: &Path) -> Result<(Ran, Ran)> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -120,8 +161,15 @@ fn pair(world: &World, jobs: f64, run: u64, python: &Path) -> Result<(Ran, Ran)>
     let shares = Jobs::all(jobs).by_program(world.processes);
     let mut programs: Vec<Program> =
         shares.map(|jobs| Program::start(python, &folder, &sidecar, jobs)).collect::<Result<_>>()?;
+    let (others, high) = programs.split_at_mut(world.processes.len());
+    others.iter_mut().try_for_each(Program::go)?;
+    // An SDK prepares all of its requests before it sends the first one, which takes as long as the machine lets it. The
+    // oracle and the jobs of high priority wait for that: nobody can spend a quota for calls that are not there.
+    while ours.records().is_empty() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     let oracle = runtime.spawn(oracle::run(theirs.clone(), Jobs::all(jobs)));
-    programs.iter_mut().try_for_each(Program::go)?;
+    high.iter_mut().try_for_each(Program::go)?;
     if let Some(after) = world.halves {
         let servers = [theirs.clone(), ours.clone()];
         let half = Rate::new(UNITS / 2, WINDOW)?;
@@ -131,17 +179,26 @@ fn pair(world: &World, jobs: f64, run: u64, python: &Path) -> Result<(Ran, Ran)>
         });
     }
     let said: Vec<Value> = programs.into_iter().map(Program::end).collect::<Result<_>>()?;
-    let high: Vec<f64> = said
+    let took: Vec<f64> = said
         .iter()
         .flat_map(|said| said["high"].as_array().into_iter().flatten())
         .filter_map(Value::as_f64)
         .collect();
     let lost = said.iter().map(|said| said["errors"].as_array().map_or(0, Vec::len)).sum::<usize>();
     let their_high = runtime.block_on(oracle)??;
-    Ok((
-        Ran::new(&theirs.records(), &their_high, 0, jobs, world)?,
-        Ran::new(&ours.records(), &high, lost, jobs, world)?,
-    ))
+    let mut ran = Ran::new(&ours.records(), &took, lost, jobs, world)?;
+    ran.limits = runtime.block_on(limits(sidecar.address))?;
+    Ok((Ran::new(&theirs.records(), &their_high, 0, jobs, world)?, ran))
+}
+
+/// What the sidecar says of its limits.
+async fn limits(sidecar: SocketAddr) -> Result<String> {
+    let mut stream = TcpStream::connect(sidecar).await?;
+    let request = format!("GET /v1/limits HTTP/1.1\r\nhost: {sidecar}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).await?;
+    Ok(reply.split_once("\r\n\r\n").context("a body")?.1.to_owned())
 }
 
 impl Ran {
@@ -162,6 +219,8 @@ impl Ran {
             refused: refused(Duration::ZERO),
             refused_later: refused(steady),
             lost: lost as f64,
+            seen: records.iter().map(|record| (record.at - first, record.status)).collect(),
+            limits: String::new(),
         })
     }
 }

@@ -185,7 +185,11 @@ impl Definition {
             Counts::Rate { rate, algorithm: Algorithm::SlidingWindow, burst, slack, .. } => {
                 Meter::Sliding(match burst {
                     Some(burst) => SlidingWindow::paced(*rate, pace(*rate, *slack), *burst, now),
-                    None => SlidingWindow::new(*rate),
+                    None => {
+                        let mut window = SlidingWindow::new(*rate);
+                        window.linger(*slack);
+                        window
+                    }
                 })
             }
             Counts::Rate { rate, algorithm: Algorithm::FixedWindow, calendar, .. } => {
@@ -218,6 +222,7 @@ impl Definition {
                 Meter::Sliding(window),
             ) if old.spans(rate) => {
                 window.change(*rate, burst.map(|burst| (pace(*rate, *slack), burst)), now);
+                window.linger(if burst.is_some() { Duration::ZERO } else { *slack });
             }
             (
                 Counts::Rate { rate, algorithm: Algorithm::FixedWindow, calendar, .. },

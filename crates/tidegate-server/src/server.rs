@@ -205,7 +205,7 @@ impl ServerBuilder {
         let listener = TcpListener::bind(&addresses[..]).await.map_err(cause)?;
         let address = listener.local_addr().map_err(cause)?;
         // After it is known that nobody else listens there: who comes second is told that, and touches no state.
-        let builder = Gate::builder().refusals_count(false).wait_for_breakers(true);
+        let builder = Gate::builder().refusals_count(false).wait_for_breakers(true).remote(true);
         let (gate, changes) = match self.state {
             Some(folder) => with_state(builder, folder, &config)?,
             None => (builder.config(config.clone()).build()?, Changes::default()),

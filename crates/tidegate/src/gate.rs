@@ -53,6 +53,7 @@ pub struct GateBuilder {
     simple: bool,
     patient: bool,
     unbounded: bool,
+    remote: bool,
     #[cfg(feature = "sqlite")]
     state: Option<crate::state::StateFile>,
 }
@@ -102,6 +103,14 @@ impl GateBuilder {
         self
     }
 
+    /// Whether calls go over a network at once, on connections that may have to be opened first, as the sidecar's do. Then
+    /// they may overtake each other, and until replies have shown by how much, short limits leave 60 ms for it: what
+    /// goes right after a burst could otherwise be there before the burst is.
+    pub fn remote(mut self, remote: bool) -> GateBuilder {
+        self.remote = remote;
+        self
+    }
+
     /// Where the gate's state survives. Nothing is spent before it is written down there.
     #[cfg(feature = "sqlite")]
     pub fn state(mut self, file: crate::state::StateFile) -> GateBuilder {
@@ -120,7 +129,12 @@ impl GateBuilder {
         #[cfg(not(feature = "sqlite"))]
         let since = None;
         let shared = Shared::new(self.config, clock, self.chance, self.simple, !self.unbounded, since)?;
-        shared.act(|engine, _| engine.wait_for_breakers(self.patient));
+        shared.act(|engine, now| {
+            engine.wait_for_breakers(self.patient);
+            if self.remote {
+                engine.expect_a_network(now);
+            }
+        });
         #[cfg(feature = "sqlite")]
         if let Some(file) = self.state {
             return Ok(Gate { shared: shared.keep_in(file) });

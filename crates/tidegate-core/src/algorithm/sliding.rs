@@ -7,6 +7,12 @@
 //! A *pacer* is a small bucket in front: units flow at N/W, `burst` may go at once. A cost above `burst`
 //! goes when the pacer is full and leaves it in debt, so nothing up to N is impossible. The pacer counts a
 //! queued call from the time it was booked for, not from the late timer: what a timer rounds costs no quota.
+//!
+//! A window without a pacer lets N go at once, and N more as soon as they count no longer. The upstream counts each from
+//! when it arrives: what arrives late the first time and in time the second is one too many. So where calls go over a
+//! network its slots *linger*, for as many slots longer as calls may lie apart.
+
+use std::time::Duration;
 
 use super::slots::Slots;
 use crate::algorithm::{Bucket, UNBOUNDED};
@@ -18,7 +24,8 @@ use crate::time::{Nanos, whole_nanos};
 pub struct SlidingWindow {
     units: u64,
     used: u64,
-    window: u64,
+    /// W, and above it for how many slots longer they count: no window of 31 days needs its upper bits.
+    span: u64,
     /// Units taken in the current slot, and where that slot ends.
     current: u64,
     slot_end: u64,
@@ -30,6 +37,9 @@ pub struct SlidingWindow {
 }
 
 const PARTS: u64 = 256;
+/// Where in a span the slots that linger begin, and how many may.
+const LINGER: u32 = 56;
+const MOST_LINGER: u64 = 64;
 /// Who has more than this part of the window left makes up for lost time rather than step aside for others.
 const BEHIND: u64 = 50;
 
@@ -39,7 +49,7 @@ impl SlidingWindow {
     pub fn new(rate: Rate) -> SlidingWindow {
         SlidingWindow {
             units: rate.units(),
-            window: whole_nanos(rate.window()),
+            span: whole_nanos(rate.window()),
             used: 0,
             current: 0,
             slot_end: 0,
@@ -53,6 +63,18 @@ impl SlidingWindow {
     #[must_use]
     pub fn paced(rate: Rate, pace: Rate, burst: u64, now: Nanos) -> SlidingWindow {
         SlidingWindow { pacer: Some(Box::new(Bucket::full(pace, burst, now))), ..SlidingWindow::new(rate) }
+    }
+
+    /// What is taken counts for about that much longer, in whole slots.
+    pub fn linger(&mut self, slack: Duration) {
+        let grain = self.grain();
+        let slots = (whole_nanos(slack).saturating_add(grain / 2) / grain).min(MOST_LINGER);
+        if slots > 0 {
+            // More of them count than the short entries can tell apart.
+            self.slots.widen(self.current_slot());
+        }
+        self.span = self.window() | slots << LINGER;
+        self.turn = 0;
     }
 
     /// What one call may take at most.
@@ -129,7 +151,7 @@ impl SlidingWindow {
     /// How much may be taken now without moving a booking of `cost` at `at`.
     pub fn spare(&mut self, now: Nanos, cost: u64, withheld: u64, at: Nanos) -> u64 {
         self.advance(now);
-        let counted = if at.0 >= self.slot_end.saturating_add(self.window) {
+        let counted = if at.0 >= self.slot_end.saturating_add(self.counts_for()) {
             UNBOUNDED
         } else {
             self.units.saturating_sub(withheld).saturating_sub(cost).saturating_sub(self.used_at(at))
@@ -221,9 +243,9 @@ impl SlidingWindow {
             0 => counted,
             _ => {
                 // From one expiry, W after a slot's end, to that of what goes then: as many whole slots.
-                let period = (self.window / self.grain() + 1) * self.grain();
+                let period = (self.counts_for() / self.grain() + 1) * self.grain();
                 let span = u64::try_from((windows - 1).saturating_mul(period.into())).unwrap_or(u64::MAX);
-                Nanos(self.end_of(counted).saturating_add(self.window).saturating_add(span))
+                Nanos(self.end_of(counted).saturating_add(self.counts_for()).saturating_add(span))
             }
         };
         let paced = self.pacer.as_ref().map_or(now, |pacer| pacer.flows_by(units, 0, now));
@@ -272,8 +294,17 @@ impl SlidingWindow {
         self.pacer.as_deref_mut()
     }
 
+    fn window(&self) -> u64 {
+        self.span & ((1 << LINGER) - 1)
+    }
+
     fn grain(&self) -> u64 {
-        self.window.div_ceil(PARTS)
+        self.window().div_ceil(PARTS)
+    }
+
+    /// How long after its end a slot counts.
+    fn counts_for(&self) -> u64 {
+        self.window() + (self.span >> LINGER) * self.grain()
     }
 
     /// The end of the slot that `t` lies in.
@@ -286,7 +317,7 @@ impl SlidingWindow {
     }
 
     fn expiry(&self, slot: u64) -> Nanos {
-        expiry(slot, self.grain(), self.window)
+        expiry(slot, self.grain(), self.counts_for())
     }
 
     /// The first time at which at most `allowed` units count: when the newest goes that is too much with all
@@ -347,8 +378,8 @@ impl SlidingWindow {
 
     #[cold]
     fn turn(&mut self, now: Nanos) {
-        let (grain, window, slot) = (self.grain(), self.window, self.current_slot());
-        let expired = |slot| expiry(slot, grain, window) <= now;
+        let (grain, counts_for, slot) = (self.grain(), self.counts_for(), self.current_slot());
+        let expired = |slot| expiry(slot, grain, counts_for) <= now;
         let mut gone = 0;
         if self.slots.first(slot).is_some_and(expired) {
             gone = self.slots.forget(slot, expired);
@@ -367,14 +398,14 @@ impl SlidingWindow {
         if gone > 0 {
             self.uncount(gone);
         }
-        let oldest = self.slots.first(current).map_or(u64::MAX, |slot| expiry(slot, grain, window).0);
+        let oldest = self.slots.first(current).map_or(u64::MAX, |slot| expiry(slot, grain, counts_for).0);
         self.turn = oldest.min(self.slot_end);
     }
 }
 
 /// When what was taken in `slot` counts no longer.
-fn expiry(slot: u64, grain: u64, window: u64) -> Nanos {
-    Nanos((slot + 1).saturating_mul(grain).saturating_add(window))
+fn expiry(slot: u64, grain: u64, counts_for: u64) -> Nanos {
+    Nanos((slot + 1).saturating_mul(grain).saturating_add(counts_for))
 }
 
 /// A full pacer lets any cost pass; else only what it holds.

@@ -220,7 +220,10 @@ impl Engine {
             }
             None => {
                 self.specs.push(Spec::new(level, definition));
-                self.specs.len() - 1
+                let index = self.specs.len() - 1;
+                self.expect_apart(index as u32);
+                self.put_in_force(index as u32, now);
+                index
             }
         };
         self.specs[index].gone = false;

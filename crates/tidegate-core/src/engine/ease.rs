@@ -36,8 +36,15 @@ impl Engine {
         if well && !self.school.overloads.contains_key(&whose) {
             return;
         }
-        let overload = self.school.overloads.entry(whose.clone()).or_default();
-        if overload.ended(call.at, !well, now) {
+        let Engine { school, skeletons, .. } = self;
+        let on_their_way = || {
+            let (service, model) = &whose;
+            let same = skeletons.iter().filter(|held| held.service == *service);
+            let same = same.filter(|held| model.is_none() || held.key.model.as_deref() == model.as_deref());
+            same.fold(0_u32, |sum, held| sum.saturating_add(held.in_flight))
+        };
+        let overload = school.overloads.entry(whose.clone()).or_default();
+        if overload.ended(call.at, !well, on_their_way, now) {
             self.eased(&whose, Slowed::Overload, now);
         }
         self.see_what_is_due();

@@ -17,7 +17,30 @@ const SMALL: u64 = 100;
 /// A pacer lets at most this part of N go at once, whatever calls give back.
 const MOST_AT_ONCE: u64 = 16;
 
+/// Of a shorter window, what calls lie apart is more than half a slot.
+const SHORT: Duration = Duration::from_secs(30);
+
 impl Engine {
+    /// Calls go over a network: until replies show by how much they overtake each other, they may do so by as much as
+    /// they ever do. To be said before the first call.
+    pub fn expect_a_network(&mut self, now: Nanos) {
+        let now = self.clock(now);
+        self.school.apart = spread::MOST;
+        for index in 0..self.specs.len() as u32 {
+            self.expect_apart(index);
+            self.put_in_force(index, now);
+        }
+    }
+
+    /// What is known of a limit that is new.
+    pub(super) fn expect_apart(&mut self, index: u32) {
+        let apart = self.school.apart;
+        let spec = &mut self.specs[index as usize];
+        if spec.learned.jitter.is_zero() && super::change::mirrors(&spec.level) && is_timed(&spec.written) {
+            spec.learned.jitter = apart;
+        }
+    }
+
     /// A call was turned away, and nothing that was told says why.
     pub(super) fn turned_away_unexplained(&mut self, call: &InFlightCall, now: Nanos) {
         let Some(limit) = self.most_likely(call) else { return };
@@ -103,7 +126,7 @@ impl Engine {
             let spec = &self.specs[index as usize];
             let before = spec.learned.jitter;
             let differs = apart.abs_diff(before) > (before / 4).max(Duration::from_millis(2));
-            if !differs || !super::change::mirrors(&spec.level) || !is_paced(&spec.definition) {
+            if !differs || !super::change::mirrors(&spec.level) || !is_timed(&spec.definition) {
                 continue;
             }
             self.specs[index as usize].learned.jitter = apart;
@@ -132,11 +155,14 @@ impl Engine {
     }
 }
 
-/// Whether units flow at a pace, so that it matters whether calls overtake each other.
-fn is_paced(definition: &Definition) -> bool {
+/// Whether it matters that calls overtake each other: where units flow at a pace, and where all go again as soon as those
+/// before them count no longer. In a long window the time that they lie apart is nothing.
+fn is_timed(definition: &Definition) -> bool {
     match &definition.counts {
         Counts::Rate { algorithm: Algorithm::TokenBucket, .. } => true,
-        Counts::Rate { algorithm: Algorithm::SlidingWindow, burst, .. } => burst.is_some(),
+        Counts::Rate { algorithm: Algorithm::SlidingWindow, burst, rate, .. } => {
+            burst.is_some() || rate.window() < SHORT
+        }
         _ => false,
     }
 }

@@ -89,7 +89,10 @@ impl Engine {
         }
         let held = &mut spec.learned;
         (held.units, held.lifts) = (learned.told.filter(|told| *told > 0), spec.written.lifts);
-        (held.bucket, held.jitter, held.burst) = (learned.bucket, learned.jitter, learned.burst);
+        (held.bucket, held.burst) = (learned.bucket, learned.burst);
+        if !learned.jitter.is_zero() {
+            held.jitter = learned.jitter;
+        }
         if self.put_in_force(index, now) {
             self.replan_all(now);
         }

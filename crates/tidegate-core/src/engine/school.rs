@@ -34,6 +34,8 @@ pub(crate) struct School {
     pub(super) ceilings: BTreeMap<u32, Felt>,
     /// By service.
     pub(super) spreads: BTreeMap<u32, Spread>,
+    /// By how much calls may overtake each other where nobody knows yet.
+    pub(super) apart: Duration,
     /// How calls to services and models end.
     pub(super) overloads: BTreeMap<Paced, Overload>,
     /// By service that starts slowly, and when the first of them is to be looked at.
@@ -72,6 +74,7 @@ impl Default for School {
             marks: Vec::new(),
             ceilings: BTreeMap::new(),
             spreads: BTreeMap::new(),
+            apart: Duration::ZERO,
             overloads: BTreeMap::new(),
             ramps: BTreeMap::new(),
             ramp_due: Nanos::NEVER,

@@ -61,8 +61,9 @@ impl Overload {
         self.next
     }
 
-    /// A call that went at `at` ended. Says whether the pace is another one now.
-    pub fn ended(&mut self, at: Nanos, failed: bool, now: Nanos) -> bool {
+    /// A call that went at `at` ended. Says whether the pace is another one now. How many are on their way is asked only
+    /// if it matters: they have not failed yet, and failures come back sooner than answers do.
+    pub fn ended(&mut self, at: Nanos, failed: bool, on_their_way: impl FnOnce() -> u32, now: Nanos) -> bool {
         if self.pace < 1.0 && at < self.cut {
             return false;
         }
@@ -71,8 +72,11 @@ impl Overload {
         part.ended = part.ended.saturating_add(1);
         part.failed = part.failed.saturating_add(u32::from(failed));
         let (ended, failures) = self.sum();
-        let too_many = f64::from(failures) >= f64::from(ended) * TOO_MANY;
-        if !failed || ended < ENOUGH || failures < FAILED || !too_many || self.pace <= LEAST {
+        let too_many = |of: u32| f64::from(failures) >= f64::from(of) * TOO_MANY;
+        if !failed || ended < ENOUGH || failures < FAILED || !too_many(ended) || self.pace <= LEAST {
+            return false;
+        }
+        if !too_many(ended.saturating_add(on_their_way())) {
             return false;
         }
         self.pace = (self.pace * CUT).max(LEAST);
@@ -134,7 +138,9 @@ mod tests {
 
     /// A call a second from `from` on; every `nth` of them fails. Says when the pace changed.
     fn play(overload: &mut Overload, from: u64, to: u64, nth: u64) -> Vec<u64> {
-        (from..to).filter(|second| overload.ended(at(*second), second % nth == 0, at(*second))).collect()
+        (from..to)
+            .filter(|second| overload.ended(at(*second), second % nth == 0, || 0, at(*second)))
+            .collect()
     }
 
     #[test]
@@ -145,10 +151,21 @@ mod tests {
     }
 
     #[test]
+    fn failures_that_come_before_the_answers_are_not_yet_too_many() {
+        let mut overload = Overload::default();
+        for failures in 1..=10 {
+            assert!(!overload.ended(at(100), true, || 120 - failures, at(100)), "of 120 that went");
+        }
+        assert!((0..110).all(|_| !overload.ended(at(100), false, || 0, at(101))));
+        assert_eq!(overload.pace(), 1.0);
+        assert!((0..40).any(|_| overload.ended(at(102), true, || 0, at(102))), "a third of all");
+    }
+
+    #[test]
     fn one_cut_for_an_episode_and_another_if_it_goes_on() {
         let mut overload = Overload::default();
         for _ in 0..20 {
-            overload.ended(at(100), true, at(101));
+            overload.ended(at(100), true, || 0, at(101));
         }
         assert!((overload.pace() - CUT).abs() < 1e-9, "those were all on their way: {}", overload.pace());
         assert_eq!(play(&mut overload, 101, 109, 1), [108], "eight that went after the cut failed too");
