@@ -234,7 +234,9 @@ struct Program {
 impl Program {
     fn start(python: &Path, folder: &Folder, sidecar: &Process, jobs: Jobs) -> Result<Program> {
         let script: PathBuf = folder.write("jobs.py", include_str!("jobs.py"))?;
-        let mut command = Command::new(python);
+        // Those with much to do leave the processor to the upstream, which elsewhere has one of its own.
+        let mut command = Command::new("nice");
+        command.args(["-n", if jobs.high > 0 { "0" } else { "15" }]).arg(python);
         command.arg(script).args([jobs.normal.to_string(), jobs.high.to_string(), jobs.seconds.to_string()]);
         command.env("OPENAI_BASE_URL", format!("http://{}/openai/v1", sidecar.address));
         command.env("NO_PROXY", "127.0.0.1").stdin(Stdio::piped()).stdout(Stdio::piped());

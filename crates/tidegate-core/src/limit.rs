@@ -129,8 +129,8 @@ impl Definition {
         let eased = learned.pace < 1.0 && window <= PACED;
         let flows = algorithm == Algorithm::SlidingWindow && burst.is_some();
         let slack = match eased && flows {
-            true => (window + learned.jitter).div_f64(learned.pace) - window,
-            false => learned.jitter,
+            true => (window + learned.slack()).div_f64(learned.pace) - window,
+            false => learned.slack(),
         };
         let units = if eased && !flows { learned.slowed(units) } else { units };
         let burst = if eased { burst.map(|burst| learned.slowed(burst)) } else { burst };

@@ -274,3 +274,76 @@ fn a_stream_that_was_cut_keeps_what_it_had_cost_by_then() {
     engine.finish(stream, None, at(20));
     assert_eq!(tokens_used(&mut engine, 20), 500);
 }
+
+/// Ten in two seconds, all at once if need be.
+fn at_once() -> Engine {
+    let requests = r#"{ limit = "10/2s", algorithm = "sliding-window", burst = 10 }"#;
+    let mut engine = engine(&format!("[services.api]\nrequests = {requests}\n"));
+    engine.expect_a_network(at(0));
+    engine
+}
+
+fn goes(engine: &mut Engine, ms: u64) -> bool {
+    engine.try_admit(&Call::to("api"), at(ms)).is_ok()
+}
+
+#[test]
+fn a_burst_that_leaves_late_counts_from_when_it_left() {
+    let mut engine = at_once();
+    let burst: Vec<Grant> = (0..10).map(|_| go(&mut engine, 0)).collect();
+    for grant in &burst {
+        engine.left(grant.departure(), at(300));
+    }
+    assert!(!goes(&mut engine, 2_300), "they may have arrived then");
+    // A slot and 25 ms for the way.
+    assert!(goes(&mut engine, 2_300 + 8 + 32));
+    burst.into_iter().for_each(|grant| engine.cancel(grant, at(2_400)));
+    assert_eq!(engine.limit("api/requests/2s", at(2_400)).expect("it is there").used, 1, "given back whole");
+}
+
+#[test]
+fn who_left_at_once_or_ended_long_ago_counts_as_ever() {
+    let mut engine = at_once();
+    let (first, second) = (go(&mut engine, 0), go(&mut engine, 0));
+    engine.left(first.departure(), Nanos(900_000));
+    let departure = second.departure();
+    engine.finish(second, None, at(100));
+    let third = go(&mut engine, 150);
+    engine.left(departure, at(400));
+    assert_eq!(engine.limit("api/requests/2s", at(2_040)).expect("it is there").used, 1);
+    engine.finish(third, None, at(2_050));
+    engine.finish(first, None, at(2_050));
+}
+
+#[test]
+fn whoever_was_turned_away_leaves_more_time_for_the_way() {
+    let mut engine = at_once();
+    let burst: Vec<Grant> = (0..10).map(|_| go(&mut engine, 0)).collect();
+    burst.into_iter().for_each(|grant| engine.end_call(grant, &Fate::Answered.into(), at(60)));
+    let early = go(&mut engine, 2_040);
+    engine.end_call(early, &turned_away(told(10, 0, 20)), at(2_041));
+    for _ in 0..10 {
+        let again = go(&mut engine, 4_200);
+        engine.end_call(again, &Fate::Answered.into(), at(4_200));
+    }
+    assert!(!goes(&mut engine, 6_240), "not after 25 ms any more");
+    assert!(goes(&mut engine, 6_280), "but after 60");
+}
+
+#[test]
+fn over_a_network_a_bucket_keeps_what_may_overtake_its_burst() {
+    let bucket = r#"{ limit = "120/2s", algorithm = "token-bucket", burst = 120 }"#;
+    let config = format!("[services.api]\nrequests = {bucket}\n");
+    let capacity =
+        |engine: &mut Engine| engine.limit("api/requests/2s", at(0)).expect("it is there").capacity;
+    let mut near = engine(&config);
+    assert_eq!(capacity(&mut near), 120);
+    near.expect_a_network(at(0));
+    assert_eq!(capacity(&mut near), 116, "60 ms of 60 a second");
+    near.reconfigure(
+        &tidegate_core::Config::parse(&config.replace("120", "240"), "t").expect("valid"),
+        at(1),
+    )
+    .expect("valid");
+    assert_eq!(capacity(&mut near), 232, "whatever its numbers are");
+}

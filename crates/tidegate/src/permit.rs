@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::engine::Ended;
+use tidegate_core::engine::{Departure, Ended};
 use tidegate_core::retry::Failure;
 use tidegate_core::{Cost, Grant, Nanos};
 
@@ -39,6 +39,10 @@ impl Permit {
     #[must_use]
     pub fn granted_at(&self) -> Nanos {
         self.grant.as_ref().map_or(Nanos::ZERO, Grant::granted_at)
+    }
+
+    pub(crate) fn departure(&self) -> Option<Departure> {
+        self.grant.as_ref().map(Grant::departure)
     }
 
     /// The limit that held the call longest, if it waited.

@@ -146,6 +146,14 @@ impl Meter {
         }
     }
 
+    /// What was taken at `taken` counts from now on only. Says whether that makes a difference here.
+    pub fn count_from(&mut self, units: u64, taken: Nanos, now: Nanos) -> bool {
+        match self {
+            Meter::Sliding(m) => m.count_from(units, taken, now),
+            _ => false,
+        }
+    }
+
     /// What a cost is here if it counts so many times in flight: only a budget has a price.
     #[inline]
     #[must_use]

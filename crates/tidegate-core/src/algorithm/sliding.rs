@@ -218,6 +218,17 @@ impl SlidingWindow {
         }
     }
 
+    /// Moves what was taken at `taken` to the current slot. Says whether it was in another one.
+    pub fn count_from(&mut self, units: u64, taken: Nanos, now: Nanos) -> bool {
+        self.advance(now);
+        if taken.0 >= self.current_slot() * self.grain() {
+            return false;
+        }
+        let moved = self.slots.refund(self.current_slot(), taken.0 / self.grain(), units);
+        self.current = self.current.saturating_add(moved);
+        moved > 0
+    }
+
     /// Units that still count.
     pub fn used(&mut self, now: Nanos) -> u64 {
         self.advance(now);

@@ -21,8 +21,8 @@ const MOST_AT_ONCE: u64 = 16;
 const SHORT: Duration = Duration::from_secs(30);
 
 impl Engine {
-    /// Calls go over a network: until replies show by how much they overtake each other, they may do so by as much as
-    /// they ever do. To be said before the first call.
+    /// Calls go over a network, and it is told when they [leave](Engine::left): until replies show by how much they overtake
+    /// each other, they may do so by as much as they ever do. To be said before the first call.
     pub fn expect_a_network(&mut self, now: Nanos) {
         let now = self.clock(now);
         self.school.apart = spread::MOST;
@@ -38,6 +38,17 @@ impl Engine {
         let spec = &mut self.specs[index as usize];
         if spec.learned.jitter.is_zero() && super::change::mirrors(&spec.level) && is_timed(&spec.written) {
             spec.learned.jitter = apart;
+            spec.learned.sure = !apart.is_zero();
+        }
+    }
+
+    /// A call was turned away: calls may lie further apart than was thought.
+    pub(super) fn grow_wary(&mut self, call: &InFlightCall, now: Nanos) {
+        for (limit, _) in self.skeletons[call.skeleton as usize].uses.clone() {
+            let index = self.limits[limit as usize].spec;
+            if std::mem::take(&mut self.specs[index as usize].learned.sure) {
+                self.relearn(index, now);
+            }
         }
     }
 

@@ -127,9 +127,27 @@ pub(crate) struct InFlightCall {
     penalty: u16,
     units: Units,
     at: Nanos,
+    /// From when on its units count: as long as nobody says when it left, from when it was let go.
+    counted: Nanos,
+}
+
+/// Who leaves as soon after it was let go has left at once.
+pub const AT_ONCE: std::time::Duration = std::time::Duration::from_millis(1);
+
+/// Which call it is that has left: see [`Engine::left`].
+#[derive(Clone, Copy, Debug)]
+pub struct Departure {
+    index: u32,
+    at: Nanos,
 }
 
 impl Grant {
+    /// What to say when the call has left.
+    #[must_use]
+    pub fn departure(&self) -> Departure {
+        Departure { index: self.index, at: self.at }
+    }
+
     /// When it was given.
     #[must_use]
     pub fn granted_at(&self) -> Nanos {
@@ -397,7 +415,8 @@ impl Engine {
     #[inline]
     fn record(&mut self, skeleton: u32, loop_: u32, class: Priority, units: &Units, at: Nanos) -> Grant {
         let Skeleton { penalty, noted, .. } = self.skeletons[skeleton as usize];
-        let call = InFlightCall { skeleton, loop_, epoch: self.epoch, class, penalty, units: *units, at };
+        let epoch = self.epoch;
+        let call = InFlightCall { skeleton, loop_, epoch, class, penalty, units: *units, at, counted: at };
         let index = match self.free_in_flight.pop() {
             Some(index) => {
                 self.in_flight[index as usize] = call;

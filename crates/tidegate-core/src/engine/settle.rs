@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ended::{Ended, Fate};
 use super::route::Skeleton;
-use super::{Engine, Grant, InFlightCall, SLOT};
+use super::{AT_ONCE, Departure, Engine, Grant, InFlightCall, SLOT};
 use crate::call::Cost;
 use crate::dimension::Dimension;
 use crate::time::Nanos;
@@ -36,6 +36,7 @@ impl Engine {
         // Before anything comes back: it must not go to somebody who has to stay away now.
         match &ended.fate {
             Fate::TurnedAway { wait, by, in_flight } => {
+                self.grow_wary(&call, now);
                 if !explained && by.is_empty() && !in_flight {
                     self.turned_away_unexplained(&call, now);
                 }
@@ -81,6 +82,29 @@ impl Engine {
         let counted = self.is_counted(&call, &ended.fate);
         self.hear_told(grant.index, &call, &ended.told, counted, now);
         self.plan_what_was_learned(now);
+        if self.waiting > 0 {
+            self.advance(now);
+            self.pump(now);
+        }
+    }
+
+    /// A call has left only now: its connection had to be opened, or many went at once. The upstream counts it from when
+    /// it arrives, which is not before, so that is when it begins to count in a window; a pacer has let it go already.
+    /// Who is not told counts from when calls were let go. A call that has ended since has left long ago.
+    pub fn left(&mut self, departure: Departure, now: Nanos) {
+        let now = self.clock(now);
+        let call = self.in_flight[departure.index as usize].clone();
+        if call.at != departure.at || now.since(call.counted) < AT_ONCE {
+            return;
+        }
+        for (limit, slot) in self.route_of(call.skeleton, call.loop_) {
+            let held = &mut self.limits[limit as usize];
+            if held.since <= call.epoch && held.meter.count_from(call.units[slot as usize], call.counted, now)
+            {
+                self.touched(limit);
+            }
+        }
+        self.in_flight[departure.index as usize].counted = now;
         if self.waiting > 0 {
             self.advance(now);
             self.pump(now);
@@ -150,7 +174,7 @@ impl Engine {
                 meter.charge(cost - reserved, now);
                 engine.charge_lent(limit, cost - reserved, now);
             } else if cost < reserved && !keep {
-                meter.refund(reserved - cost, grant.at, now);
+                meter.refund(reserved - cost, grant.counted, now);
                 engine.keep_what_comes_back(limit, reserved);
             } else {
                 return false;
@@ -234,7 +258,7 @@ impl Engine {
         let grant = self.in_flight[grant.index as usize].clone();
         self.end(&grant, now, |engine, limit, _, reserved| {
             let held = &mut engine.limits[limit as usize];
-            held.meter.refund(reserved, grant.at, now);
+            held.meter.refund(reserved, grant.counted, now);
             if let Some(lent) = &mut held.lent {
                 lent.give_back(reserved, grant.at, now);
             }

@@ -31,6 +31,9 @@ pub use outputs::{Advice, Experience, KeptOutputs, Outputs};
 /// The most of N that is left alone for others: the guard must not become the limit.
 const MOST_GUARDED: u64 = 50;
 
+/// What calls lie apart that leave on open connections, at most, as long as nobody was turned away.
+const SURE: Duration = Duration::from_millis(25);
+
 /// How the definition in force differs from the one that was written.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Learned {
@@ -48,6 +51,8 @@ pub(crate) struct Learned {
     pub guard: u64,
     /// By how much calls may overtake each other.
     pub jitter: Duration,
+    /// It is known when calls leave, and none was turned away since: what they still lie apart is the network's doing.
+    pub sure: bool,
     /// The share of the usual pace that is right for the time being; at most 1.
     pub pace: f64,
     /// What may be in flight, where that adapts.
@@ -64,6 +69,7 @@ impl Default for Learned {
             share: 1.0,
             guard: 0,
             jitter: Duration::ZERO,
+            sure: false,
             pace: 1.0,
             slots: None,
         }
@@ -78,6 +84,11 @@ impl Learned {
             Some(told) => told.min(written),
             None => written,
         }
+    }
+
+    /// How much longer calls count than they would if all took the same way.
+    pub fn slack(&self) -> Duration {
+        if self.sure { self.jitter.min(SURE) } else { self.jitter }
     }
 
     /// What may go in a window of `told` units.

@@ -16,6 +16,8 @@ const DAY: u64 = 86_400 * SECOND;
 pub struct SlidingModel {
     units: u64,
     pub window: u64,
+    /// For how many slots longer everything counts.
+    linger: u64,
     log: Vec<Entry>,
 }
 
@@ -28,7 +30,11 @@ struct Entry {
 
 impl SlidingModel {
     pub fn new(units: u64, window: u64) -> SlidingModel {
-        SlidingModel { units, window, log: Vec::new() }
+        SlidingModel { units, window, linger: 0, log: Vec::new() }
+    }
+
+    fn lingering(self, linger: u64) -> SlidingModel {
+        SlidingModel { linger, ..self }
     }
 
     pub fn grain(&self) -> u64 {
@@ -44,7 +50,7 @@ impl SlidingModel {
     /// A slot is remembered as a whole, until a window after its end.
     pub fn counts_until(&self, taken: u64) -> u128 {
         let grain = u128::from(self.grain());
-        (u128::from(taken) / grain + 1) * grain + u128::from(self.window)
+        (u128::from(taken) / grain + 1 + u128::from(self.linger)) * grain + u128::from(self.window)
     }
 
     pub fn set_units(&mut self, units: u64) {
@@ -102,8 +108,9 @@ impl Model for SlidingModel {
     /// Between a log that forgets after exactly W and one that forgets W/256 later.
     fn check(&self, meter: &mut Meter, now: u64) {
         let used = u128::from(meter.used(Nanos(now)));
-        let exact = self.sum(|at| now - at < self.window);
-        let late = self.sum(|at| now - at < self.window + self.grain());
+        let lingers = self.linger * self.grain();
+        let exact = self.sum(|at| now - at < self.window + lingers);
+        let late = self.sum(|at| now - at < self.window + lingers + self.grain());
         assert!(exact <= used && used <= late, "{used} count, not {exact} to {late}, at {now}");
     }
 }
@@ -132,6 +139,51 @@ proptest! {
         let meter = Meter::Sliding(window(units, length));
         let model = follow(meter, SlidingModel::new(units, length), length, start, &plan);
         model.no_stretch_of_a_window_holds_more_than_n();
+    }
+
+    #[test]
+    fn what_lingers_counts_for_so_many_slots_longer_and_is_else_the_same(
+        (units, length, start) in (any_units(), any_window(), any_start()),
+        linger in 0_u64..=64,
+        plan in plans(60, true),
+    ) {
+        let mut window = window(units, length);
+        window.linger(Duration::from_nanos(linger * length.div_ceil(256)));
+        let model = SlidingModel::new(units, length).lingering(linger);
+        follow(Meter::Sliding(window), model, length, start, &plan);
+    }
+
+    /// Calls that leave later than they were let go: the window holds as much as ever, for as long as the log says.
+    #[test]
+    fn what_counts_from_later_on_counts_for_longer(
+        (units, length, start) in (1_u64..50, any_window(), 0_u64..1 << 60),
+        steps in prop::collection::vec((0_u16..300, 0_u64..9, 0_usize..4), 1..60),
+        linger in 0_u64..4,
+    ) {
+        let mut window = window(units, length);
+        window.linger(Duration::from_nanos(linger * length.div_ceil(256)));
+        let mut log: Vec<(u64, u64)> = Vec::new();
+        let mut now = start;
+        for (grains, cost, which) in steps {
+            now += u64::from(grains) * length.div_ceil(256);
+            let model = SlidingModel::new(units, length).lingering(linger);
+            let counts = |log: &[(u64, u64)]| -> u64 {
+                log.iter().filter(|(at, _)| model.counts_until(*at) > now.into()).map(|(_, units)| units).sum()
+            };
+            prop_assert_eq!(window.used(Nanos(now)), counts(&log));
+            if window.fits(cost, 0, Nanos(now)) {
+                window.take(cost, Nanos(now), Nanos(now));
+                log.push((now, cost));
+            }
+            if let Some(index) = log.len().checked_sub(1 + which)
+                && model.counts_until(log[index].0) > now.into()
+            {
+                let (at, cost) = log[index];
+                window.count_from(cost, Nanos(at), Nanos(now));
+                log[index].0 = now;
+            }
+            prop_assert_eq!(window.used(Nanos(now)), counts(&log));
+        }
     }
 
     /// As if everybody waiting took one unit as soon as there is one.

@@ -90,7 +90,7 @@ pub(super) async fn send(
         request.headers_mut().insert(GRANTED, at.into());
     }
     let answered = async {
-        let mut reply = client.send(request).await.map_err(|error| {
+        let mut reply = client.send(request, || attempt.leaves()).await.map_err(|error| {
             tracing::debug!(error = &error as &dyn std::error::Error, "an attempt failed");
             match error {
                 SendError::Unreached(_) => {

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tidegate_core::engine::{AT_ONCE, Departure};
 use tidegate_core::{Cost, Nanos};
 
+use crate::gate::Shared;
 use crate::outcome::Outcome;
 use crate::permit::Permit;
 
@@ -21,6 +23,8 @@ pub struct Attempt {
     pub(super) waited: Duration,
     pub(super) held_by: Option<Arc<str>>,
     pub(super) granted_at: Nanos,
+    pub(super) departure: Option<Departure>,
+    pub(super) gate: Arc<Shared>,
     pub(super) said: Said,
 }
 
@@ -60,6 +64,34 @@ impl Attempt {
     #[must_use]
     pub fn held_by(&self) -> Option<&Arc<str>> {
         self.held_by.as_ref()
+    }
+
+    /// The request leaves now. To be said where there is something to do first, such as opening a connection: the upstream
+    /// counts a call from when it arrives, and in a window so does the gate, once it knows.
+    ///
+    /// ```
+    /// use tidegate::{Call, Gate, RateLimitConfig};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let gate = Gate::simple(RateLimitConfig::default())?;
+    /// let said = gate
+    ///     .execute(Call::default(), |attempt| async move {
+    ///         // … connect, greet, log in …
+    ///         attempt.leaves();
+    ///         Ok::<_, String>("the answer")
+    ///     })
+    ///     .await?;
+    /// # assert_eq!(said, "the answer");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn leaves(&self) {
+        if let Some(departure) = self.departure
+            && self.gate.now().since(self.granted_at) >= AT_ONCE
+        {
+            self.gate.act(|engine, now| engine.left(departure, now));
+        }
     }
 
     /// Says how the attempt ended, or what is known so far; the last word counts.

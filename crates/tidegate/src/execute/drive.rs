@@ -216,6 +216,8 @@ where
             waited: way.course.waited(),
             held_by: way.held_by.as_ref().map(|(limit, _)| limit.clone()),
             granted_at: permit.granted_at(),
+            departure: permit.departure(),
+            gate: self.gate.clone(),
             said: said.clone(),
         };
         let span = trace::attempt(way.rules.service(&self.call), attempt.number);

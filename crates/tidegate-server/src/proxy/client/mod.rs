@@ -70,8 +70,13 @@ impl Client {
         }
     }
 
-    /// Sends a request to its whole address and waits for the head of its reply.
-    pub async fn send(&self, mut request: Request<Outgoing>) -> Result<Response<Answer>, SendError> {
+    /// Sends a request to its whole address and waits for the head of its reply. Whoever wants to know is told when there
+    /// is a connection and it leaves.
+    pub async fn send(
+        &self,
+        mut request: Request<Outgoing>,
+        leaves: impl Fn(),
+    ) -> Result<Response<Answer>, SendError> {
         let uri = request.uri().clone();
         let home = self.home(&uri);
         loop {
@@ -80,6 +85,7 @@ impl Client {
                 // Boxed: it is large, rare, and else part of every call.
                 None => (false, Box::pin(self.connect(&home, &uri)).await?),
             };
+            leaves();
             let mut failed = match connection {
                 Kept::Http1(mut http1) => {
                     home.address(&mut request, &uri, http1.to_proxy);
