@@ -130,6 +130,8 @@ impl Definition {
         let flows = algorithm == Algorithm::SlidingWindow && burst.is_some();
         let slack = match eased && flows {
             true => (window + learned.slack()).div_f64(learned.pace) - window,
+            // Of a window that only counts, the slots linger: where nobody says when calls leave, that is not for us to judge.
+            false if algorithm == Algorithm::SlidingWindow && !flows && !learned.remote => Duration::ZERO,
             false => learned.slack(),
         };
         let units = if eased && !flows { learned.slowed(units) } else { units };

@@ -36,9 +36,12 @@ impl Engine {
     pub(super) fn expect_apart(&mut self, index: u32) {
         let apart = self.school.apart;
         let spec = &mut self.specs[index as usize];
-        if spec.learned.jitter.is_zero() && super::change::mirrors(&spec.level) && is_timed(&spec.written) {
-            spec.learned.jitter = apart;
-            spec.learned.sure = !apart.is_zero();
+        if !apart.is_zero()
+            && spec.learned.jitter.is_zero()
+            && super::change::mirrors(&spec.level)
+            && is_timed(&spec.written, true)
+        {
+            (spec.learned.jitter, spec.learned.remote) = (apart, true);
         }
     }
 
@@ -46,7 +49,8 @@ impl Engine {
     pub(super) fn grow_wary(&mut self, call: &InFlightCall, now: Nanos) {
         for (limit, _) in self.skeletons[call.skeleton as usize].uses.clone() {
             let index = self.limits[limit as usize].spec;
-            if std::mem::take(&mut self.specs[index as usize].learned.sure) {
+            let learned = &mut self.specs[index as usize].learned;
+            if learned.remote && !std::mem::replace(&mut learned.wary, true) {
                 self.relearn(index, now);
             }
         }
@@ -137,7 +141,10 @@ impl Engine {
             let spec = &self.specs[index as usize];
             let before = spec.learned.jitter;
             let differs = apart.abs_diff(before) > (before / 4).max(Duration::from_millis(2));
-            if !differs || !super::change::mirrors(&spec.level) || !is_timed(&spec.definition) {
+            if !differs
+                || !super::change::mirrors(&spec.level)
+                || !is_timed(&spec.definition, !self.school.apart.is_zero())
+            {
                 continue;
             }
             self.specs[index as usize].learned.jitter = apart;
@@ -166,13 +173,13 @@ impl Engine {
     }
 }
 
-/// Whether it matters that calls overtake each other: where units flow at a pace, and where all go again as soon as those
-/// before them count no longer. In a long window the time that they lie apart is nothing.
-fn is_timed(definition: &Definition) -> bool {
+/// Whether it matters that calls overtake each other: where units flow at a pace, and, over a network, where all go again
+/// as soon as those before them count no longer. In a long window the time that they lie apart is nothing.
+fn is_timed(definition: &Definition, remote: bool) -> bool {
     match &definition.counts {
         Counts::Rate { algorithm: Algorithm::TokenBucket, .. } => true,
         Counts::Rate { algorithm: Algorithm::SlidingWindow, burst, rate, .. } => {
-            burst.is_some() || rate.window() < SHORT
+            burst.is_some() || remote && rate.window() < SHORT
         }
         _ => false,
     }

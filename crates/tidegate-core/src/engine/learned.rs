@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Engine;
 use crate::call::Call;
+use crate::learn::Learned;
 use crate::limit::Counts;
 use crate::rate::Algorithm;
 use crate::refusal::Refusal;
@@ -157,7 +158,11 @@ impl Engine {
             _ => return None,
         };
         let others = self.school.others_at(limit);
-        if spec.learned == Default::default() && others == 0.0 {
+        // What is taken for granted before the first reply was not learned.
+        let jitter =
+            Some(spec.learned.jitter).filter(|jitter| *jitter != self.school.apart).unwrap_or_default();
+        let known = Learned { jitter, remote: false, wary: false, ..spec.learned.clone() };
+        if known == Learned::default() && others == 0.0 {
             return None;
         }
         Some(LearnedLimit {
@@ -169,7 +174,7 @@ impl Engine {
             bucket: spec.learned.bucket,
             share: spec.learned.share,
             others,
-            jitter: spec.learned.jitter,
+            jitter,
             burst: spec.learned.burst,
             pace: spec.learned.pace,
             latency: self.service_at(index).and_then(|service| {

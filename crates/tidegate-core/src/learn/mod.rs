@@ -51,8 +51,10 @@ pub(crate) struct Learned {
     pub guard: u64,
     /// By how much calls may overtake each other.
     pub jitter: Duration,
-    /// It is known when calls leave, and none was turned away since: what they still lie apart is the network's doing.
-    pub sure: bool,
+    /// Calls go over a network, and it is told when they leave: what they still lie apart is the network's doing.
+    pub remote: bool,
+    /// One was turned away.
+    pub wary: bool,
     /// The share of the usual pace that is right for the time being; at most 1.
     pub pace: f64,
     /// What may be in flight, where that adapts.
@@ -69,7 +71,8 @@ impl Default for Learned {
             share: 1.0,
             guard: 0,
             jitter: Duration::ZERO,
-            sure: false,
+            remote: false,
+            wary: false,
             pace: 1.0,
             slots: None,
         }
@@ -88,7 +91,7 @@ impl Learned {
 
     /// How much longer calls count than they would if all took the same way.
     pub fn slack(&self) -> Duration {
-        if self.sure { self.jitter.min(SURE) } else { self.jitter }
+        if self.remote && !self.wary { self.jitter.min(SURE) } else { self.jitter }
     }
 
     /// What may go in a window of `told` units.
