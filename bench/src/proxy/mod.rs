@@ -78,7 +78,7 @@ pub fn table(effort: Effort) -> Result<()> {
         ours.run_paced(sidecar.address, quarter, span)?;
     }
     // It takes longer to start than all else here together.
-    let litellm = if effort == Effort::Full { others::litellm(&folder, upstream)? } else { None };
+    let litellm = if effort == Effort::Full { others::litellm(&folder, upstream, KEY)? } else { None };
     let litellm = litellm.map(|litellm| {
         let mut measured = Measured::default();
         let path = "/v1/chat/completions";

@@ -34,8 +34,8 @@ pub fn nginx(folder: &Folder, upstream: SocketAddr) -> Result<Option<Process>> {
     Process::listening(command, address, Duration::from_secs(10)).map(Some)
 }
 
-/// LiteLLM's proxy with one worker; none if it is not installed in `target/bench/litellm`.
-pub fn litellm(folder: &Folder, upstream: SocketAddr) -> Result<Option<Process>> {
+/// LiteLLM's proxy with one worker, which asks for that key; none if it is not installed in `target/bench/litellm`.
+pub fn litellm(folder: &Folder, upstream: SocketAddr, key: &str) -> Result<Option<Process>> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/bench/litellm/bin/litellm");
     if !program.exists() {
         return Ok(None);
@@ -53,6 +53,7 @@ litellm_settings: {{ telemetry: false }}
     command.args(["--host", "127.0.0.1", "--num_workers", "1", "--port", &address.port().to_string()]);
     command.arg("--config").arg(config).current_dir(folder.path());
     command
+        .env("LITELLM_MASTER_KEY", key)
         .env("LITELLM_LOG", "ERROR")
         .env("NO_PROXY", "127.0.0.1")
         .env("LITELLM_LOCAL_MODEL_COST_MAP", "True");
