@@ -308,6 +308,7 @@ fn who_left_at_once_or_ended_long_ago_counts_as_ever() {
     engine.left(first.departure(), Nanos(900_000));
     let departure = second.departure();
     engine.finish(second, None, at(100));
+    engine.left(departure, at(130));
     let third = go(&mut engine, 150);
     engine.left(departure, at(400));
     assert_eq!(engine.limit("api/requests/2s", at(2_040)).expect("it is there").used, 1);

@@ -47,6 +47,9 @@ impl Engine {
 
     /// A call was turned away: calls may lie further apart than was thought.
     pub(super) fn grow_wary(&mut self, call: &InFlightCall, now: Nanos) {
+        if self.school.apart.is_zero() {
+            return;
+        }
         for (limit, _) in self.skeletons[call.skeleton as usize].uses.clone() {
             let index = self.limits[limit as usize].spec;
             let learned = &mut self.specs[index as usize].learned;

@@ -93,8 +93,9 @@ impl Engine {
     /// Who is not told counts from when calls were let go. A call that has ended since has left long ago.
     pub fn left(&mut self, departure: Departure, now: Nanos) {
         let now = self.clock(now);
-        let call = self.in_flight[departure.index as usize].clone();
-        if call.at != departure.at || now.since(call.counted) < AT_ONCE {
+        let Some(call) = self.in_flight.get(departure.index as usize).cloned() else { return };
+        let is_it = call.at == departure.at && !self.free_in_flight.contains(&departure.index);
+        if !is_it || now.since(call.counted) < AT_ONCE {
             return;
         }
         for (limit, slot) in self.route_of(call.skeleton, call.loop_) {

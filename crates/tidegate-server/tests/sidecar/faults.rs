@@ -33,6 +33,29 @@ async fn who_resets_before_it_answers_is_a_502() {
     holds_nothing(&server).await;
 }
 
+/// The connection was kept, and the upstream has closed it since without a word: nothing of the next call was sent on it, so
+/// even one that must not be repeated goes on another.
+#[tokio::test]
+async fn who_hangs_up_between_two_calls_is_called_anew() {
+    let (hung_up, mut hangs_up) = tokio::sync::mpsc::unbounded_channel();
+    let upstream = Script::plays(move |mut stage| {
+        let hung_up = hung_up.clone();
+        async move {
+            stage.say("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+            drop(stage);
+            hung_up.send(()).ok();
+        }
+    })
+    .await;
+    let server = sidecar(&upstream.url(), NO_RETRIES).await;
+    for calls in 1..=20 {
+        assert_eq!(post(&server, "/api/x", "").await.status, 200);
+        hangs_up.recv().await.expect("it does");
+        assert_eq!(upstream.requests().len(), calls, "each arrived once");
+    }
+    holds_nothing(&server).await;
+}
+
 #[tokio::test]
 async fn who_never_answers_is_a_504() {
     let upstream = Script::plays(|mut stage| async move { stage.until_gone().await }).await;
