@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -28,6 +28,8 @@ use worlds::{UNITS, WINDOW, World};
 
 const RUNS: u64 = 5;
 const JOBS: f64 = 720.0;
+/// By then an SDK has sent its first request.
+const PREPARED: Duration = Duration::from_secs(60);
 
 /// How many jobs there are, and how long those of high priority go on to come.
 #[derive(Clone, Copy)]
@@ -165,7 +167,11 @@ fn pair(world: &World, jobs: f64, run: u64, python: &Path) -> Result<(Ran, Ran)>
     others.iter_mut().try_for_each(Program::go)?;
     // An SDK prepares all of its requests before it sends the first one, which takes as long as the machine lets it. The
     // oracle and the jobs of high priority wait for that: nobody can spend a quota for calls that are not there.
+    let begun = Instant::now();
     while ours.records().is_empty() {
+        if begun.elapsed() > PREPARED {
+            bail!("the SDK has sent nothing");
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
     let oracle = runtime.spawn(oracle::run(theirs.clone(), Jobs::all(jobs)));

@@ -113,6 +113,7 @@ fn a_call_that_must_not_be_repeated_is_given_up_where_it_may_have_been_done_and_
         r#"
         [services.api]
         requests = { limit = "10/s", algorithm = "token-bucket" }
+        # So that nobody is given up for having been turned away six times.
         retry = { max_retries = 20 }
         [simulation]
         duration = "5m"

@@ -139,19 +139,19 @@ fn meddle(folder: &Path, changes: &[(&str, &str)]) {
     }
 }
 
-fn spend(gate: &Gate, calls: usize) {
+/// Makes so many calls under what is kept there, and stops as one should.
+fn spend(folder: &Path, calls: usize) {
+    let gate = open(folder, HOURLY);
     for _ in 0..calls {
         gate.acquire_blocking(Call::to("api")).expect("there is room").finish(Outcome::done());
     }
+    gate.close().expect("the disk is well");
 }
 
 #[test]
 fn a_wall_clock_that_was_set_back_gives_nothing_back() {
     let folder = Folder::new("back");
-    let gate = open(&folder.0, HOURLY);
-    spend(&gate, 40);
-    gate.close().expect("the disk is well");
-    drop(gate);
+    spend(&folder.0, 40);
     // Another boot, and a wall that shows an earlier time than it did then.
     meddle(&folder.0, &[("boot", "another"), ("wall_ns", "9000000000000000000")]);
     assert_eq!(used(&open(&folder.0, HOURLY), "api/requests/1h"), 40);
@@ -160,18 +160,15 @@ fn a_wall_clock_that_was_set_back_gives_nothing_back() {
 #[test]
 fn a_wall_clock_that_jumped_ahead_or_an_old_backup_gives_one_window_at_most() {
     let folder = Folder::new("ahead");
-    let gate = open(&folder.0, HOURLY);
-    spend(&gate, 40);
-    gate.close().expect("the disk is well");
-    drop(gate);
+    spend(&folder.0, 40);
     let backup = std::fs::read(folder.0.join("state.db")).expect("it is there");
     meddle(&folder.0, &[("boot", "another"), ("wall_ns", "0")]);
     let gate = open(&folder.0, HOURLY);
     let limit = gate.limit("api/requests/1h").expect("it is in the config");
     assert_eq!((limit.used, limit.capacity), (0, 1_000), "untouched, and no more than that");
-    spend(&gate, 100);
     gate.close().expect("the disk is well");
     drop(gate);
+    spend(&folder.0, 100);
     std::fs::write(folder.0.join("state.db"), backup).expect("it is ours");
     assert_eq!(used(&open(&folder.0, HOURLY), "api/requests/1h"), 40, "what the backup knows");
 }
@@ -180,10 +177,7 @@ fn a_wall_clock_that_jumped_ahead_or_an_old_backup_gives_one_window_at_most() {
 fn numbers_that_cannot_be_are_set_aside_too() {
     for change in [("engine_ns", "18446744073709551615"), ("engine_ns", "soon"), ("up_ns", "-1")] {
         let folder = Folder::new(&format!("numbers-{}", change.1.len()));
-        let gate = open(&folder.0, HOURLY);
-        spend(&gate, 3);
-        gate.close().expect("the disk is well");
-        drop(gate);
+        spend(&folder.0, 3);
         meddle(&folder.0, &[change]);
         let file = StateFile::open(&folder.0).expect("it goes on");
         assert!(file.aside().is_some_and(|aside| aside.path.exists()), "{change:?}");

@@ -221,8 +221,9 @@ impl Engine {
             None => {
                 self.specs.push(Spec::new(level, definition));
                 let index = self.specs.len() - 1;
-                self.expect_apart(index as u32);
-                self.put_in_force(index as u32, now);
+                if self.expect_apart(index as u32) {
+                    self.put_in_force(index as u32, now);
+                }
                 index
             }
         };
@@ -282,20 +283,18 @@ impl Engine {
         held.withheld = fresh.withheld;
         let of_spec = |limit: &u32| self.limits[*limit as usize].spec == spec;
         let instances: Vec<u32> = (0..self.limits.len() as u32).filter(of_spec).collect();
-        for limit in instances {
-            self.see_if_plain(limit);
+        for limit in &instances {
+            self.see_if_plain(*limit);
         }
         let held = &self.specs[spec as usize];
         if held.definition.counts == old.counts {
             return false;
         }
         let definition = held.definition.clone();
-        for limit in 0..self.limits.len() as u32 {
-            if self.limits[limit as usize].spec == spec {
-                definition.change(&mut self.limits[limit as usize].meter, now, self.unix_offset, &old);
-                self.touched(limit);
-                self.page_due(limit);
-            }
+        for limit in instances {
+            definition.change(&mut self.limits[limit as usize].meter, now, self.unix_offset, &old);
+            self.touched(limit);
+            self.page_due(limit);
         }
         true
     }

@@ -27,22 +27,24 @@ impl Engine {
         let now = self.clock(now);
         self.school.apart = spread::MOST;
         for index in 0..self.specs.len() as u32 {
-            self.expect_apart(index);
-            self.put_in_force(index, now);
+            if self.expect_apart(index) {
+                self.put_in_force(index, now);
+            }
         }
     }
 
-    /// What is known of a limit that is new.
-    pub(super) fn expect_apart(&mut self, index: u32) {
+    /// What is taken for granted of a limit that is new. Says whether there is anything.
+    pub(super) fn expect_apart(&mut self, index: u32) -> bool {
         let apart = self.school.apart;
         let spec = &mut self.specs[index as usize];
-        if !apart.is_zero()
+        let expected = !apart.is_zero()
             && spec.learned.jitter.is_zero()
             && super::change::mirrors(&spec.level)
-            && is_timed(&spec.written, true)
-        {
+            && is_timed(&spec.written, true);
+        if expected {
             (spec.learned.jitter, spec.learned.remote) = (apart, true);
         }
+        expected
     }
 
     /// A call was turned away: calls may lie further apart than was thought.

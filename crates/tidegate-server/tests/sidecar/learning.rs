@@ -38,3 +38,10 @@ async fn what_was_learned_is_shown_beside_the_limit_and_in_the_status() {
     assert_eq!(status["learned"][0]["limit"], "api/requests/1m", "{status}");
     assert_eq!(status["learned"][0]["told"], 30);
 }
+
+#[tokio::test]
+async fn before_the_first_reply_a_burst_leaves_time_for_the_way() {
+    let bucket = r#"{ limit = "120/2s", algorithm = "token-bucket", burst = 120 }"#;
+    let server = with(&format!("[services.api]\nrequests = {bucket}\n")).await;
+    assert_eq!(limit(&server, "api/requests/2s").await["capacity"], 116);
+}

@@ -115,7 +115,8 @@ struct World {
 /// # Errors
 /// The first call that went beyond a limit.
 pub fn survive(seed: u64, fault: Fault) -> Result<Survived, String> {
-    let mut world = World::new(Dice::part(seed, "crash", 0), fault);
+    let mut world =
+        World::new(Dice::part(seed, "crash", 0), fault).map_err(|wrong| format!("seed {seed}: {wrong}"))?;
     let end = Nanos(15 * SECOND);
     while world.now < end {
         world.step().map_err(|wrong| format!("seed {seed}: {wrong}"))?;
@@ -124,10 +125,10 @@ pub fn survive(seed: u64, fault: Fault) -> Result<Survived, String> {
 }
 
 impl World {
-    fn new(mut dice: Dice, fault: Fault) -> World {
+    fn new(mut dice: Dice, fault: Fault) -> Result<World, String> {
         let (text, counts) = limits(&mut dice);
-        let config = Config::parse(&text, "crash").expect("a config of our own");
-        let engine = Engine::new(&config, Nanos::ZERO, Duration::from_secs(1_700_000_000)).expect("valid");
+        let config = Config::parse(&text, "crash").map_err(|error| error.to_string())?;
+        let engine = begun(&config, Nanos::ZERO, Duration::ZERO)?;
         let takes = 50_000_000 + dice.below(SECOND);
         let mut world = World {
             dice,
@@ -145,13 +146,13 @@ impl World {
             taken_since: Nanos::ZERO,
             survived: Survived::default(),
         };
-        world.engine.keep_book(Found::default(), world.now).expect("nothing was found");
+        world.engine.keep_book(Found::default(), world.now).map_err(|error| error.to_string())?;
         // Nothing goes before every limit is in the book: a fixed window that is not would begin anew.
         let pages = world.engine.pages(usize::MAX, world.now);
         world.disk.append(&Disk::framed(&record(&pages, None, world.now, false)));
         world.disk.sync();
         world.engine.written(&pages, world.now);
-        world
+        Ok(world)
     }
 
     fn step(&mut self) -> Result<(), String> {
@@ -177,7 +178,9 @@ impl World {
     /// The engine never believes that there is more room than there is.
     fn compare(&mut self) -> Result<(), String> {
         for (name, ledger) in ["api/requests/2s", "api/tokens/2s"].iter().zip(&mut self.ledgers) {
-            let known = self.engine.limit(name, self.now).expect("it is in the config").used;
+            let Some(known) = self.engine.limit(name, self.now).map(|limit| limit.used) else {
+                return Err(format!("{name} is gone"));
+            };
             let (truly, _) = ledger.standing(self.now);
             if known < truly {
                 return Err(format!("{name} has {truly} used, and {known} are known, at {:?}", self.now));
@@ -206,7 +209,9 @@ impl World {
     fn collect(&mut self) -> Result<(), String> {
         let verdicts: Vec<(Ticket, Verdict)> = self.engine.verdicts().collect();
         for (ticket, verdict) in verdicts {
-            let (tokens, loop_) = self.waiting.remove(&ticket).expect("it waited");
+            let Some((tokens, loop_)) = self.waiting.remove(&ticket) else {
+                return Err(format!("{ticket:?} did not wait"));
+            };
             if let Verdict::Granted(grant) = verdict {
                 self.went(grant, tokens, loop_)?;
             }
@@ -377,10 +382,15 @@ impl World {
         }
         let ahead = if self.fault == Fault::MintsTime { WINDOW } else { 0 };
         let now = Nanos(self.now.0 + ahead);
-        let unix = Duration::from_secs(1_700_000_000) + Duration::from_nanos(self.now.0);
-        self.engine = Engine::new(&self.config, now, unix).expect("valid");
+        self.engine = begun(&self.config, now, Duration::from_nanos(self.now.0))?;
         self.engine.keep_book(found, now).map_err(|error| format!("what was written cannot be: {error}"))
     }
+}
+
+/// A new engine, so long after the world began.
+fn begun(config: &Config, now: Nanos, since: Duration) -> Result<Engine, String> {
+    let unix = Duration::from_secs(1_700_000_000) + since;
+    Engine::new(config, now, unix).map_err(|error| error.to_string())
 }
 
 /// What is written at a time: pages, what is beside them, and whether this is the end.

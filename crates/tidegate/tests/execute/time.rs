@@ -70,3 +70,25 @@ async fn r6_nobody_waits_beyond_the_deadline() {
     let (_, waited, _, why) = exhausted(call.deadline(start + 5 * SECOND).await.expect_err("never done"));
     assert_eq!((waited, why, start.elapsed()), (5 * SECOND, GaveUp::TimeSpent, 5 * SECOND));
 }
+
+/// The upstream counts it from when it arrives, half a second after it was let go.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_says_when_it_leaves_counts_from_then_on() {
+    for (says, room_after) in [(false, 1_028), (true, 1_528)] {
+        let config = r#"requests = { limit = "1/s", algorithm = "sliding-window", burst = 1 }"#;
+        let config = Config::parse(&format!("[services.api]\n{config}\n")).expect("valid");
+        let gate = Gate::builder().config(config).remote(true).build().expect("valid");
+        let start = Instant::now();
+        let call = gate.execute(Call::to("api"), |attempt| async move {
+            tokio::time::sleep(SECOND / 2).await;
+            if says {
+                attempt.leaves();
+            }
+            Ok::<_, String>(())
+        });
+        call.await.expect("nothing is in its way");
+        gate.acquire(Call::to("api")).await.expect("a second later").finish(Outcome::done());
+        let took = start.elapsed().as_millis();
+        assert!((room_after - 10..room_after + 10).contains(&took), "{took} ms");
+    }
+}
