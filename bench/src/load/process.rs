@@ -46,13 +46,21 @@ impl Process {
         Ok(Process { child, address: address.with_context(|| format!("{command:?} said {first:?}"))? })
     }
 
-    /// Processor time so far, all threads, user and system.
+    /// Processor time so far, user and system, of the process and those that it started.
     pub fn cpu_seconds(&self) -> Result<f64> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        let (_, after_name) = stat.rsplit_once(')').context("a name")?;
-        let mut fields = after_name.split_whitespace().skip(11).map(str::parse::<f64>);
-        let (user, system) = (fields.next().context("utime")??, fields.next().context("stime")??);
-        Ok((user + system) / rustix::param::clock_ticks_per_second() as f64)
+        let own = self.child.id().to_string();
+        let mut ticks = Vec::new();
+        for entry in fs::read_dir("/proc")? {
+            // One that is gone by now is none of ours: ours serve.
+            let Ok(stat) = fs::read_to_string(entry?.path().join("stat")) else { continue };
+            let (id, after_name) = (stat.split(' ').next(), stat.rsplit_once(')').map(|(_, rest)| rest));
+            let fields: Vec<&str> = after_name.context("a name")?.split_whitespace().collect();
+            if id == Some(&own) || fields.get(1) == Some(&own.as_str()) {
+                let (user, system) = (fields.get(11).context("utime")?, fields.get(12).context("stime")?);
+                ticks.extend([user.parse::<f64>()?, system.parse::<f64>()?]);
+            }
+        }
+        Ok(ticks.iter().sum::<f64>() / rustix::param::clock_ticks_per_second() as f64)
     }
 
     /// Memory that is in use, in MiB.
@@ -65,6 +73,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
+        // Who has workers of its own ends them when it is asked to end, not when it is killed.
+        let asked = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(asked, rustix::process::Signal::TERM).ok();
+        let until = Instant::now() + Duration::from_secs(5);
+        while Instant::now() < until && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         self.child.kill().ok();
         self.child.wait().ok();
     }

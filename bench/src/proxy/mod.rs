@@ -1,9 +1,9 @@
 //! The sidecar beside other proxies: what a call costs on its way through.
 //!
-//! A POST of 1 KiB of JSON and an answer with its usage, 64 keep-alive connections, one worker in each proxy. The sidecar
-//! reads the body, decides over eight limits of which none binds, and settles by the answer; nginx passes bytes on.
-//! Throughput is with clients that ask as soon as they are answered. Latency is at a quarter of nginx's throughput, and
-//! what a proxy adds is its p99 without that of a straight connection in the same round.
+//! A POST of 1 KiB of JSON and an answer with its usage, 64 keep-alive connections, as many workers in one proxy as in the
+//! other. The sidecar reads the body, decides over eight limits of which none binds, and settles by the answer; nginx
+//! passes bytes on. Throughput is with clients that ask as soon as they are answered. Latency is at a quarter of nginx's
+//! throughput, and what a proxy adds is its p99 without that of a straight connection in the same round.
 
 mod others;
 
@@ -19,6 +19,8 @@ use crate::load::upstream;
 
 const CONNECTIONS: u32 = 64;
 const RUNS: usize = 5;
+/// One, where a call has one core to be on at a time, and what both take by themselves on a machine with two.
+const WORKERS: [usize; 2] = [1, 2];
 /// What the upstream says to everything.
 const ANSWER: &str = r#"{"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"gpt-4o","choices":[{"index":0,"message":{"role":"assistant","content":"The sea comes and goes."},"finish_reason":"stop"}],"usage":{"prompt_tokens":240,"completion_tokens":6,"total_tokens":246}}"#;
 const PATH: &str = "/openai/v1/chat/completions";
@@ -59,38 +61,58 @@ pub fn table(effort: Effort) -> Result<()> {
         ANSWER.len()
     );
     let upstream = upstream::start(answer.leak().as_bytes())?;
-    let folder = Folder::new("proxy")?;
-    let sidecar = sidecar(&folder, upstream)?;
-    println!("## Proxies: a POST of 1 KiB, {CONNECTIONS} connections, one worker each\n");
-    let Some(nginx) = others::nginx(&folder, upstream)? else {
-        println!("Skipped: there is no nginx (apt-get install nginx).\n");
-        return Ok(());
-    };
-    let (mut straight, mut theirs, mut ours) = <(Measured, Measured, Measured)>::default();
-    for _ in 0..RUNS {
-        theirs.run_flat(&nginx, PATH, span)?;
-        ours.run_flat(&sidecar, PATH, span)?;
+    for workers in WORKERS {
+        let each = if workers == 1 { "one worker".to_owned() } else { format!("{workers} workers") };
+        println!("## Proxies: a POST of 1 KiB, {CONNECTIONS} connections, {each} each\n");
+        let folder = Folder::new("proxy")?;
+        let Some(nginx) = others::nginx(&folder, upstream, workers)? else {
+            println!("Skipped: there is no nginx (apt-get install nginx).\n");
+            return Ok(());
+        };
+        let round = Round::play(upstream, &nginx, &sidecar(&folder, upstream, workers)?, span)?;
+        // It takes longer to start than all else here together.
+        let wanted = effort == Effort::Full && workers == 1;
+        let litellm = if wanted { others::litellm(&folder, upstream, KEY)? } else { None };
+        let litellm = litellm.map(|litellm| measure_litellm(&litellm, span)).transpose()?;
+        round.show(litellm.as_ref());
     }
-    let quarter = quantile(&theirs.per_second, 0.5) / 4.0;
-    for _ in 0..RUNS {
-        straight.run_paced(upstream, quarter, span)?;
-        theirs.run_paced(nginx.address, quarter, span)?;
-        ours.run_paced(sidecar.address, quarter, span)?;
-    }
-    // It takes longer to start than all else here together.
-    let litellm = if effort == Effort::Full { others::litellm(&folder, upstream, KEY)? } else { None };
-    let litellm = litellm.map(|litellm| {
-        let mut measured = Measured::default();
-        let path = "/v1/chat/completions";
-        ask(litellm.address, &request(path), 8, Pace::Flat, span)?;
-        for _ in 0..RUNS {
-            measured.run_flat(&litellm, path, span)?;
-        }
-        anyhow::Ok(measured)
-    });
-    let litellm = litellm.transpose()?;
-    show(quarter, &straight, &theirs, &ours, litellm.as_ref());
     Ok(())
+}
+
+/// Two proxies with as many workers, and no proxy at all, in turn.
+struct Round {
+    /// A quarter of nginx's throughput.
+    quarter: f64,
+    straight: Measured,
+    nginx: Measured,
+    sidecar: Measured,
+}
+
+impl Round {
+    fn play(upstream: SocketAddr, nginx: &Process, sidecar: &Process, span: Duration) -> Result<Round> {
+        let (mut straight, mut theirs, mut ours) = <(Measured, Measured, Measured)>::default();
+        for _ in 0..RUNS {
+            theirs.run_flat(nginx, PATH, span)?;
+            ours.run_flat(sidecar, PATH, span)?;
+        }
+        let quarter = quantile(&theirs.per_second, 0.5) / 4.0;
+        for _ in 0..RUNS {
+            straight.run_paced(upstream, quarter, span)?;
+            theirs.run_paced(nginx.address, quarter, span)?;
+            ours.run_paced(sidecar.address, quarter, span)?;
+        }
+        Ok(Round { quarter, straight, nginx: theirs, sidecar: ours })
+    }
+}
+
+fn measure_litellm(litellm: &Process, span: Duration) -> Result<Measured> {
+    let mut measured = Measured::default();
+    let path = "/v1/chat/completions";
+    ask(litellm.address, &request(path), 8, Pace::Flat, span)?;
+    for _ in 0..RUNS {
+        measured.run_flat(litellm, path, span)?;
+    }
+    Ok(measured)
 }
 
 impl Measured {
@@ -123,63 +145,71 @@ fn request(path: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-fn sidecar(folder: &Folder, upstream: SocketAddr) -> Result<Process> {
+fn sidecar(folder: &Folder, upstream: SocketAddr, workers: usize) -> Result<Process> {
     let config = folder.write("tidegate.toml", &CONFIG.replace("UPSTREAM", &format!("http://{upstream}")))?;
-    let mut command = tidegate(&["serve", "--listen", "127.0.0.1:0", "--workers", "1", "--config"])?;
+    let workers = workers.to_string();
+    let mut command = tidegate(&["serve", "--listen", "127.0.0.1:0", "--workers", &workers, "--config"])?;
     command.arg(config).current_dir(folder.path());
     Process::telling(command)
 }
 
-fn show(quarter: f64, straight: &Measured, theirs: &Measured, ours: &Measured, litellm: Option<&Measured>) {
-    let median = |values: &[f64]| quantile(values, 0.5);
-    let between = |ours: &[f64], theirs: &[f64]| {
-        median(&ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>())
-    };
-    let added = |measured: &Measured| {
-        let each = measured.p99_millis.iter().zip(&straight.p99_millis);
-        median(&each.map(|(through, straight)| through - straight).collect::<Vec<_>>())
-    };
-    println!("Median of {RUNS} runs in turn; ratios are of runs next to each other.\n");
-    println!(
-        "| | requests/s | of nginx | CPU, µs a request | of nginx | p99 at {quarter:.0}/s, ms | added, ms |"
-    );
-    println!("|---|--:|--:|--:|--:|--:|--:|");
-    println!("| straight | | | | | {:.2} | |", median(&straight.p99_millis));
-    for (name, measured) in [("nginx `proxy_pass`", theirs), ("**tidegate**", ours)] {
+impl Round {
+    fn show(&self, litellm: Option<&Measured>) {
+        let Round { quarter, straight, nginx: theirs, sidecar: ours } = self;
+        let median = |values: &[f64]| quantile(values, 0.5);
+        let between = |ours: &[f64], theirs: &[f64]| {
+            median(&ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect::<Vec<_>>())
+        };
+        let added = |measured: &Measured| {
+            let each = measured.p99_millis.iter().zip(&straight.p99_millis);
+            median(&each.map(|(through, straight)| through - straight).collect::<Vec<_>>())
+        };
+        println!("Median of {RUNS} runs in turn; ratios are of runs next to each other.\n");
         println!(
-            "| {name} | {:.0} | {:.2} | {:.1} | {:.2} | {:.2} | {:.2} |",
-            median(&measured.per_second),
-            between(&measured.per_second, &theirs.per_second),
-            median(&measured.cpu_micros),
-            between(&measured.cpu_micros, &theirs.cpu_micros),
-            median(&measured.p99_millis),
-            added(measured),
+            "| | requests/s | of nginx | CPU, µs a request | of nginx | p99 at {quarter:.0}/s, ms | added, ms |"
         );
-    }
-    if let Some(litellm) = litellm {
-        let (rate, cpu) = (median(&litellm.per_second), median(&litellm.cpu_micros));
-        println!(
-            "| LiteLLM's proxy | {rate:.0} | | {cpu:.1} | {:.0} | | |",
-            cpu / median(&theirs.cpu_micros)
-        );
-    }
-    println!("\n| aim | measured | |");
-    println!("|---|--:|---|");
-    let row = |aim: &str, measured: f64, met: bool| {
-        println!("| {aim} | {measured:.3} | {} |", if met { "met" } else { "**missed**" });
-    };
-    let cpu = between(&ours.cpu_micros, &theirs.cpu_micros);
-    row("CPU a request at most 2 × nginx's", cpu, cpu <= 2.0);
-    let rate = between(&ours.per_second, &theirs.per_second);
-    row("at least half of nginx's throughput", rate, rate >= 0.5);
-    let most = 2.0 * added(theirs).max(0.0) + 0.5;
-    row(&format!("added p99 at most 2 × nginx's + 0.5 ms: {most:.2} ms"), added(ours), added(ours) <= most);
-    match litellm {
-        Some(litellm) => {
-            let share = median(&ours.cpu_micros) / median(&litellm.cpu_micros);
-            row("CPU a request at most 1/20 of LiteLLM's", share, share <= 0.05);
+        println!("|---|--:|--:|--:|--:|--:|--:|");
+        println!("| straight | | | | | {:.2} | |", median(&straight.p99_millis));
+        for (name, measured) in [("nginx `proxy_pass`", theirs), ("**tidegate**", ours)] {
+            println!(
+                "| {name} | {:.0} | {:.2} | {:.1} | {:.2} | {:.2} | {:.2} |",
+                median(&measured.per_second),
+                between(&measured.per_second, &theirs.per_second),
+                median(&measured.cpu_micros),
+                between(&measured.cpu_micros, &theirs.cpu_micros),
+                median(&measured.p99_millis),
+                added(measured),
+            );
         }
-        None => println!("| CPU a request at most 1/20 of LiteLLM's | | not measured |"),
+        if let Some(litellm) = litellm {
+            let (rate, cpu) = (median(&litellm.per_second), median(&litellm.cpu_micros));
+            println!(
+                "| LiteLLM's proxy | {rate:.0} | | {cpu:.1} | {:.0} | | |",
+                cpu / median(&theirs.cpu_micros)
+            );
+        }
+        println!("\n| aim | measured | |");
+        println!("|---|--:|---|");
+        let row = |aim: &str, measured: f64, met: bool| {
+            println!("| {aim} | {measured:.3} | {} |", if met { "met" } else { "**missed**" });
+        };
+        let cpu = between(&ours.cpu_micros, &theirs.cpu_micros);
+        row("CPU a request at most 2 × nginx's", cpu, cpu <= 2.0);
+        let rate = between(&ours.per_second, &theirs.per_second);
+        row("at least half of nginx's throughput", rate, rate >= 0.5);
+        let most = 2.0 * added(theirs).max(0.0) + 0.5;
+        row(
+            &format!("added p99 at most 2 × nginx's + 0.5 ms: {most:.2} ms"),
+            added(ours),
+            added(ours) <= most,
+        );
+        match litellm {
+            Some(litellm) => {
+                let share = median(&ours.cpu_micros) / median(&litellm.cpu_micros);
+                row("CPU a request at most 1/20 of LiteLLM's", share, share <= 0.05);
+            }
+            None => println!("| CPU a request at most 1/20 of LiteLLM's | | not measured |"),
+        }
+        println!();
     }
-    println!();
 }

@@ -9,13 +9,13 @@ use anyhow::Result;
 
 use crate::load::process::{Folder, Process, free_address};
 
-/// nginx with one worker and connections to the upstream that it keeps; none if it is not installed.
-pub fn nginx(folder: &Folder, upstream: SocketAddr) -> Result<Option<Process>> {
+/// nginx with connections to the upstream that it keeps; none if it is not installed.
+pub fn nginx(folder: &Folder, upstream: SocketAddr, workers: usize) -> Result<Option<Process>> {
     let program = ["/usr/sbin/nginx", "/usr/bin/nginx"].into_iter().find(|path| Path::new(path).exists());
     let Some(program) = program else { return Ok(None) };
     let (address, path) = (free_address()?, folder.path().display());
     let config = format!(
-        "daemon off; master_process off; worker_processes 1; pid {path}/nginx.pid; error_log {path}/nginx.log;
+        "daemon off; worker_processes {workers}; pid {path}/nginx.pid; error_log {path}/nginx.log;
          events {{ worker_connections 4096; }}
          http {{
            access_log off; keepalive_requests 1000000000;

@@ -1,6 +1,5 @@
 //! `tidegate serve`: the sidecar.
 
-use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -11,7 +10,7 @@ use clap::Args;
 use tidegate::Config;
 use tidegate::config::ConfigError;
 use tidegate_server::{Server, StartError};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 
 use crate::log::{self, LogFormat};
 use crate::signals::{Reload, Stop};
@@ -68,13 +67,16 @@ impl Serve {
     pub fn run(self) -> anyhow::Result<()> {
         log::init(self.log);
         allow_many_files();
-        let runtime = runtime(self.workers).context("cannot start a runtime")?;
+        let runtime = Builder::new_current_thread().enable_all().build().context("cannot start a runtime")?;
         runtime.block_on(async {
             let stop = Stop::new().context("cannot wait for a signal")?;
             #[cfg(unix)]
             let lock = self.while_used.as_deref().map(crate::run::Watched::open).transpose()?;
             let mut reload = Reload::new().context("cannot wait for a signal")?;
-            let builder = Server::builder().insecure_listen(self.insecure_listen).tell_when(self.tell_when);
+            let builder = Server::builder()
+                .insecure_listen(self.insecure_listen)
+                .tell_when(self.tell_when)
+                .workers(self.workers.unwrap_or_else(processors));
             let builder = match self.state_folder()? {
                 Some(folder) => builder.state(folder),
                 None => builder,
@@ -110,21 +112,6 @@ impl Serve {
             Ok(())
         })
     }
-}
-
-/// One thread needs no other to hand work to.
-fn runtime(workers: Option<NonZeroUsize>) -> io::Result<Runtime> {
-    let mut builder = match workers.map(NonZeroUsize::get) {
-        Some(1) => Builder::new_current_thread(),
-        workers => {
-            let mut builder = Builder::new_multi_thread();
-            if let Some(workers) = workers {
-                builder.worker_threads(workers);
-            }
-            builder
-        }
-    };
-    builder.enable_all().build()
 }
 
 impl Serve {
@@ -194,4 +181,9 @@ fn allow_many_files() {
         // What cannot be had is not worth a word: then fewer calls wait at a time.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
+}
+
+/// As many as may be used.
+fn processors() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }

@@ -98,8 +98,8 @@ impl App {
         let memory = Arc::new(Memory::new(config.buffer_memory));
         App {
             gate,
-            client: Arc::new(Client::new(times.connect)),
-            upgrades: Arc::new(Client::for_upgrades(times.connect)),
+            client: Arc::new(Client::new(times)),
+            upgrades: Arc::new(Client::for_upgrades(times)),
             phase,
             memory,
             times,

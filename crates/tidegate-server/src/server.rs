@@ -1,6 +1,7 @@
 //! A sidecar that runs: how it is made, and how it ends.
 
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -17,6 +18,7 @@ use crate::guard::Guard;
 use crate::in_force;
 #[cfg(unix)]
 use crate::listen::unix::SocketFile;
+use crate::listen::workers::Workers;
 use crate::listen::{Listening, Phase};
 use crate::live::Changes;
 use crate::proxy::{Services, UpstreamError};
@@ -60,6 +62,7 @@ pub struct ServerBuilder {
     anywhere: bool,
     times: Times,
     max_connections: Option<usize>,
+    workers: Option<NonZeroUsize>,
     state: Option<PathBuf>,
     tell_when: bool,
 }
@@ -77,6 +80,8 @@ pub struct Times {
     pub upstream_head: Duration,
     /// For the next bytes of an upstream's reply.
     pub upstream: Duration,
+    /// For the next call on a connection to an upstream, before it is closed.
+    pub upstream_idle: Duration,
 }
 
 impl Default for Times {
@@ -88,6 +93,7 @@ impl Default for Times {
             // Models think for long before they say a word.
             upstream_head: Duration::from_secs(900),
             upstream: Duration::from_secs(300),
+            upstream_idle: Duration::from_secs(60),
         }
     }
 }
@@ -105,6 +111,9 @@ pub enum StartError {
         #[source]
         cause: std::io::Error,
     },
+    /// There are no threads to be had.
+    #[error("cannot start a thread: {0}")]
+    Workers(#[source] std::io::Error),
     /// Anybody on the network could spend the quota.
     #[error(
         "{0} can be reached from other machines, and whoever reaches it may spend your quota: listen on \
@@ -182,6 +191,13 @@ impl ServerBuilder {
         self
     }
 
+    /// How many threads serve connections: the current runtime, and threads of its own for the rest. The current runtime
+    /// alone if not said.
+    pub fn workers(mut self, workers: NonZeroUsize) -> ServerBuilder {
+        self.workers = Some(workers);
+        self
+    }
+
     /// Starts it in the current runtime.
     ///
     /// # Errors
@@ -222,7 +238,9 @@ impl ServerBuilder {
         let mut app = App::new(gate, config, changes, services, guard, self.times, phase.clone());
         app.stamped = stamped;
         let app = Arc::new(app);
-        let listening = Arc::new(Listening::new(app.clone(), phases, self.max_connections));
+        let workers =
+            Workers::start(self.workers.unwrap_or(NonZeroUsize::MIN)).map_err(StartError::Workers)?;
+        let listening = Arc::new(Listening::new(app.clone(), phases, self.max_connections, workers));
         *app.reloads.lock() = Reloads::of(file.as_deref());
         let mut server = Server {
             address,

@@ -37,9 +37,13 @@ pub struct Sidecar {
 
 impl Sidecar {
     pub fn start(config: &str, environment: &[(&str, &str)]) -> Sidecar {
+        Sidecar::start_with(config, &[], environment)
+    }
+
+    pub fn start_with(config: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Sidecar {
         let folder = Folder::with("tidegate.toml", config);
         let mut command = command(&folder);
-        command.args(["--listen", "127.0.0.1:0"]).envs(environment.iter().copied());
+        command.args(["--listen", "127.0.0.1:0"]).args(arguments).envs(environment.iter().copied());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
         let mut first = String::new();
         let stdout = child.stdout.take().expect("piped");
@@ -56,6 +60,11 @@ impl Sidecar {
     /// Its working directory.
     pub fn folder(&self) -> &Path {
         &self.folder.0
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Asks it to stop.

@@ -34,6 +34,27 @@ fn without_a_config_the_presets_are_served() {
     );
 }
 
+/// Whom it may hand connections to.
+#[cfg(target_os = "linux")]
+fn workers(sidecar: &Sidecar) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", sidecar.id())).expect("it runs");
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    let numbers = names.filter_map(|name| name.trim().strip_prefix("tidegate-")?.parse::<usize>().ok());
+    numbers.count()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn as_many_threads_serve_as_are_asked_for() {
+    let processors = std::thread::available_parallelism().expect("some").get();
+    for (arguments, threads) in [(&[][..], processors), (&["--workers", "1"], 1), (&["--workers", "3"], 3)] {
+        let sidecar = Sidecar::start_with("", arguments, &[]);
+        // The main thread is one of them.
+        assert_eq!(workers(&sidecar), threads - 1, "{arguments:?}");
+        assert!(ask(sidecar.address, "/v1/status", "").starts_with("HTTP/1.1 200 OK"));
+    }
+}
+
 #[test]
 fn what_is_wrong_is_said_and_ends_with_2() {
     for (config, arguments, words) in [

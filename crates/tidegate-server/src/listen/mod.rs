@@ -7,6 +7,7 @@
 mod patient;
 #[cfg(unix)]
 pub(crate) mod unix;
+pub(crate) mod workers;
 
 use std::io;
 use std::pin::pin;
@@ -27,6 +28,7 @@ use tracing::{debug, warn};
 
 use crate::app::{App, Counted};
 use patient::Patient;
+use workers::Workers;
 
 /// How many clients may be connected unless said otherwise: each call that waits has a connection.
 const MAX_CONNECTIONS: usize = 16_384;
@@ -71,30 +73,45 @@ pub(crate) enum Door {
 /// Where connections come from.
 pub(crate) trait Listener: Send + Sync + 'static {
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
+    /// What can be given to another thread.
+    type Accepted: Send + 'static;
     const DOOR: Door;
 
-    fn next(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+    fn next(&self) -> impl Future<Output = io::Result<Self::Accepted>> + Send;
+
+    /// What is read from and written to on the thread that this is called on.
+    fn settle(accepted: Self::Accepted) -> io::Result<Self::Stream>;
 }
 
 impl Listener for TcpListener {
     type Stream = TcpStream;
+    type Accepted = std::net::TcpStream;
     const DOOR: Door = Door::Tcp;
 
-    async fn next(&self) -> io::Result<TcpStream> {
+    async fn next(&self) -> io::Result<std::net::TcpStream> {
         let (stream, _) = self.accept().await?;
         // Events are small, and to be there at once.
         stream.set_nodelay(true).ok();
-        Ok(stream)
+        stream.into_std()
+    }
+
+    fn settle(accepted: std::net::TcpStream) -> io::Result<TcpStream> {
+        TcpStream::from_std(accepted)
     }
 }
 
 #[cfg(unix)]
 impl Listener for tokio::net::UnixListener {
     type Stream = tokio::net::UnixStream;
+    type Accepted = std::os::unix::net::UnixStream;
     const DOOR: Door = Door::Unix;
 
-    async fn next(&self) -> io::Result<Self::Stream> {
-        self.accept().await.map(|(stream, _)| stream)
+    async fn next(&self) -> io::Result<Self::Accepted> {
+        self.accept().await.and_then(|(stream, _)| stream.into_std())
+    }
+
+    fn settle(accepted: Self::Accepted) -> io::Result<Self::Stream> {
+        tokio::net::UnixStream::from_std(accepted)
     }
 }
 
@@ -103,12 +120,18 @@ pub(crate) struct Listening {
     app: Arc<App>,
     phase: watch::Receiver<Phase>,
     room: Arc<Semaphore>,
+    workers: Workers,
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
 }
 
 impl Listening {
-    pub fn new(app: Arc<App>, phase: watch::Receiver<Phase>, max_connections: Option<usize>) -> Listening {
+    pub fn new(
+        app: Arc<App>,
+        phase: watch::Receiver<Phase>,
+        max_connections: Option<usize>,
+        workers: Workers,
+    ) -> Listening {
         let mut http1 = http1::Builder::new();
         http1
             .timer(TokioTimer::new())
@@ -123,7 +146,7 @@ impl Listening {
             .keep_alive_interval(app.times.client)
             .keep_alive_timeout(app.times.client);
         let room = Arc::new(Semaphore::new(max_connections.unwrap_or(MAX_CONNECTIONS)));
-        Listening { app, phase, room, http1, http2 }
+        Listening { app, phase, room, workers, http1, http2 }
     }
 
     /// Accepts connections until it is told to stop.
@@ -141,7 +164,7 @@ impl Listening {
                 _ = phase.wait_for(|phase| *phase != Phase::Serving) => return,
             };
             match accepted {
-                Ok(stream) => drop(tokio::spawn(this.clone().serve(L::DOOR, stream, room))),
+                Ok(accepted) => this.workers.spawn(this.clone().serve::<L>(accepted, room)),
                 Err(error) => {
                     warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(RECOVER).await;
@@ -151,13 +174,14 @@ impl Listening {
     }
 
     /// Serves a connection to its end.
-    async fn serve<S>(self: Arc<Listening>, door: Door, stream: S, room: OwnedSemaphorePermit)
-    where
-        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    {
+    async fn serve<L: Listener>(self: Arc<Listening>, accepted: L::Accepted, room: OwnedSemaphorePermit) {
         let room = Room { _held: Arc::new((self.app.count_connection(), room)) };
         let mut phase = self.phase.clone();
-        if let Err(error) = self.speak(door, stream, room, &mut phase).await {
+        let stream = match L::settle(accepted) {
+            Ok(stream) => stream,
+            Err(error) => return warn!(%error, "cannot serve a connection"),
+        };
+        if let Err(error) = self.speak(L::DOOR, stream, room, &mut phase).await {
             debug!(%error, "a connection broke");
         }
     }

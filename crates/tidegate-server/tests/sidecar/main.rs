@@ -21,6 +21,7 @@ mod stopping;
 mod streams;
 mod tokens;
 mod upgrades;
+mod workers;
 
 use std::time::Duration;
 
@@ -45,6 +46,7 @@ const SHORT: Times = Times {
     connect: Duration::from_millis(500),
     upstream_head: Duration::from_millis(500),
     upstream: Duration::from_millis(500),
+    upstream_idle: Duration::from_millis(500),
 };
 
 /// A sidecar in front of one upstream, under these keys of its service.

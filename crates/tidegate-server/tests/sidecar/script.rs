@@ -27,6 +27,11 @@ impl Stage {
         self.stream.write_all(words.as_bytes()).await.ok();
     }
 
+    /// Waits for another request on the same connection; none if the other side has gone.
+    pub async fn again(&mut self) -> Option<String> {
+        whole_request(&mut self.stream).await
+    }
+
     /// Waits until the other side has gone.
     pub async fn until_gone(&mut self) {
         let mut rest = Vec::new();

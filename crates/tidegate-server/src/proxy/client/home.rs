@@ -10,6 +10,7 @@ use hyper::client::conn::http2;
 use parking_lot::Mutex;
 
 use super::http1::Http1;
+use crate::listen::workers::Lane;
 use crate::proxy::source::Outgoing;
 
 /// One upstream.
@@ -48,13 +49,14 @@ impl Home {
         }
     }
 
-    /// The connection that was used last, if it is still there: the others may rest until they are closed.
+    /// The connection that was used last, if it is still there: the others may rest until they are closed. One of another
+    /// thread is better than none, since a new one takes longer.
     pub fn take(&self) -> Option<Kept> {
         if let Some(shared) = self.http2() {
             return Some(Kept::Http2(shared));
         }
         loop {
-            let (mut http1, _) = self.idle.lock().pop()?;
+            let (mut http1, _) = take_one(&mut self.idle.lock())?;
             if http1.is_ready(&mut Context::from_waker(Waker::noop())) {
                 return Some(Kept::Http1(http1));
             }
@@ -79,6 +81,15 @@ impl Home {
     pub fn sweep(&self, idle: Duration) {
         let mut context = Context::from_waker(Waker::noop());
         self.idle.lock().retain_mut(|(http1, since)| since.elapsed() < idle && http1.is_ready(&mut context));
+    }
+}
+
+/// The latest of the thread's own, else the latest.
+fn take_one(idle: &mut Vec<(Http1, Instant)>) -> Option<(Http1, Instant)> {
+    let lane = Lane::current();
+    match idle.iter().rposition(|(http1, _)| http1.lane == lane) {
+        Some(own) => Some(idle.remove(own)),
+        None => idle.pop(),
     }
 }
 

@@ -10,6 +10,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1};
 
 use super::way::Stream;
+use crate::listen::workers::Lane;
 use crate::proxy::source::Outgoing;
 
 /// Nothing happens on it unless it is polled: while it sends by [`send`](Http1::send), then by [`drive`](Http1::drive).
@@ -19,6 +20,8 @@ pub(super) struct Http1 {
     driver: Option<Driver>,
     /// A proxy is at the other end.
     pub to_proxy: bool,
+    /// Where its socket is waited for. Others may use it too, and are woken from there.
+    pub lane: Lane,
 }
 
 /// It reads and writes.
@@ -27,7 +30,7 @@ type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send + Sync>>;
 impl Http1 {
     pub async fn new(stream: Stream, to_proxy: bool) -> hyper::Result<Http1> {
         let (sender, driver) = http1::handshake(stream).await?;
-        Ok(Http1 { sender, driver: Some(Box::pin(driver.with_upgrades())), to_proxy })
+        Ok(Http1 { sender, driver: Some(Box::pin(driver.with_upgrades())), to_proxy, lane: Lane::current() })
     }
 
     /// Sends a request and waits for the head of its reply.

@@ -22,20 +22,20 @@ use tower_service::Service;
 
 use super::source::Outgoing;
 use crate::body::BoxError;
+use crate::server::Times;
 use home::{Home, Kept};
 use http1::Http1;
 use way::{Connector, Proxies, connector};
 
 pub(crate) use answer::Answer;
 
-/// How long a connection is kept on which nothing is asked.
-const IDLE: Duration = Duration::from_secs(60);
-
 /// Sends requests to upstreams.
 #[derive(Debug)]
 pub(crate) struct Client {
     connector: Connector,
     proxies: Proxies,
+    /// How long a connection is kept on which nothing is asked.
+    idle: Duration,
     /// Where connections are kept; as few as there are upstreams in the configs, so looked through rather than hashed.
     homes: RwLock<Vec<(Scheme, Authority, Arc<Home>)>>,
 }
@@ -52,20 +52,21 @@ pub(crate) enum SendError {
 }
 
 impl Client {
-    pub fn new(patience: Duration) -> Client {
-        Client::made(patience, false)
+    pub fn new(times: Times) -> Client {
+        Client::made(times, false)
     }
 
     /// For requests that want their connection to become something else.
-    pub fn for_upgrades(patience: Duration) -> Client {
-        Client::made(patience, true)
+    pub fn for_upgrades(times: Times) -> Client {
+        Client::made(times, true)
     }
 
-    fn made(patience: Duration, upgrades: bool) -> Client {
+    fn made(times: Times, upgrades: bool) -> Client {
         let proxies = Proxies::from_env();
         Client {
-            connector: connector(patience, proxies.clone(), upgrades),
+            connector: connector(times.connect, proxies.clone(), upgrades),
             proxies,
+            idle: times.upstream_idle,
             homes: RwLock::default(),
         }
     }
@@ -116,8 +117,8 @@ impl Client {
     /// Closes connections that were not used for long, as long as it is polled.
     pub async fn sweep(&self) {
         loop {
-            tokio::time::sleep(IDLE / 4).await;
-            self.homes.read().iter().for_each(|(.., home)| home.sweep(IDLE));
+            tokio::time::sleep(self.idle / 4).await;
+            self.homes.read().iter().for_each(|(.., home)| home.sweep(self.idle));
         }
     }
 
