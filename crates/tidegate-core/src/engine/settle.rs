@@ -93,11 +93,13 @@ impl Engine {
     /// Who is not told counts from when calls were let go. A call that has ended since has left long ago.
     pub fn left(&mut self, departure: Departure, now: Nanos) {
         let now = self.clock(now);
-        let Some(call) = self.in_flight.get(departure.index as usize).cloned() else { return };
-        let is_it = call.at == departure.at && !self.free_in_flight.contains(&departure.index);
-        if !is_it || now.since(call.counted) < AT_ONCE {
+        let Some(call) = self.in_flight.get(departure.index as usize) else { return };
+        let is_late = call.at == departure.at && now.since(call.counted) >= AT_ONCE;
+        // Looked through last, and for few: it is as long as there were ever calls at once.
+        if !is_late || self.free_in_flight.contains(&departure.index) {
             return;
         }
+        let call = call.clone();
         for (limit, slot) in self.route_of(call.skeleton, call.loop_) {
             let held = &mut self.limits[limit as usize];
             if held.since <= call.epoch && held.meter.count_from(call.units[slot as usize], call.counted, now)
