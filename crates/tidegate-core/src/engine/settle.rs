@@ -202,14 +202,19 @@ impl Engine {
     }
 
     /// A call ended of which nobody says what became: its probe is free again.
-    #[inline]
+    #[inline(always)]
     fn report_lost(&mut self, grant: &Grant, now: Nanos) {
         self.unmark(grant.index);
         if self.passes.get(grant.index as usize).is_some_and(Option::is_some) {
-            let call = self.in_flight[grant.index as usize].clone();
-            self.report(grant, &call, &Fate::Unknown, now);
-            self.advance(now);
+            self.report_lost_probe(grant, now);
         }
+    }
+
+    #[cold]
+    fn report_lost_probe(&mut self, grant: &Grant, now: Nanos) {
+        let call = self.in_flight[grant.index as usize].clone();
+        self.report(grant, &call, &Fate::Unknown, now);
+        self.advance(now);
     }
 
     /// The end of most calls: nothing to settle and nobody concerned. Only slots come back, and only if no
