@@ -47,6 +47,8 @@ pub struct Server {
     /// What accepts, sweeps and watches; ended with the server.
     tasks: Vec<JoinHandle<()>>,
     file: Option<Arc<ConfigFile>>,
+    /// Until the end: what a connection has become goes on there when the connection is over.
+    _workers: Arc<Workers>,
     #[cfg(unix)]
     socket: Option<SocketFile>,
 }
@@ -240,7 +242,9 @@ impl ServerBuilder {
         let app = Arc::new(app);
         let workers =
             Workers::start(self.workers.unwrap_or(NonZeroUsize::MIN)).map_err(StartError::Workers)?;
-        let listening = Arc::new(Listening::new(app.clone(), phases, self.max_connections, workers));
+        let workers = Arc::new(workers);
+        let listening = Listening::new(app.clone(), phases, self.max_connections, workers.clone());
+        let listening = Arc::new(listening);
         *app.reloads.lock() = Reloads::of(file.as_deref());
         let mut server = Server {
             address,
@@ -248,6 +252,7 @@ impl ServerBuilder {
             phase,
             tasks: Vec::new(),
             file,
+            _workers: workers,
             #[cfg(unix)]
             socket: None,
         };

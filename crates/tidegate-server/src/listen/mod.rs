@@ -120,7 +120,7 @@ pub(crate) struct Listening {
     app: Arc<App>,
     phase: watch::Receiver<Phase>,
     room: Arc<Semaphore>,
-    workers: Workers,
+    workers: Arc<Workers>,
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
 }
@@ -130,7 +130,7 @@ impl Listening {
         app: Arc<App>,
         phase: watch::Receiver<Phase>,
         max_connections: Option<usize>,
-        workers: Workers,
+        workers: Arc<Workers>,
     ) -> Listening {
         let mut http1 = http1::Builder::new();
         http1

@@ -126,11 +126,20 @@ async fn an_agreement_that_nobody_asked_for_is_an_error_to_that_caller_only() {
 #[tokio::test]
 async fn a_sidecar_that_stops_waits_for_it_and_then_cuts_it_off() {
     let upstream = Script::plays(echo).await;
-    let server = sidecar(&upstream.url(), "").await;
-    let (mut stream, _) = wish(&server, "hello").await;
-    let stopping = tokio::spawn(server.stop(Duration::from_millis(600)));
-    stream.write_all(b"still there").await.expect("sent");
-    heard(&mut stream, "still there").await;
-    ends(stream).await;
-    stopping.await.expect("stopped");
+    // On the thread that accepts, then on another one: who accepts has a connection already.
+    for other_thread in [false, true] {
+        let workers = 1 + usize::from(other_thread);
+        let workers = workers.try_into().expect("some");
+        let server = started(builder(&upstream.url(), "").workers(workers)).await;
+        let address = server.address();
+        let idle = TcpStream::connect(address).await.expect("it listens");
+        let (mut stream, _) = wish(&server, "hello").await;
+        drop(idle);
+        let stopping = tokio::spawn(server.stop(Duration::from_secs(2)));
+        until(|| async { TcpStream::connect(address).await.is_err() }).await;
+        stream.write_all(b"still there").await.expect("sent");
+        heard(&mut stream, "still there").await;
+        ends(stream).await;
+        stopping.await.expect("stopped");
+    }
 }
