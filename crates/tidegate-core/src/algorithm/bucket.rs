@@ -7,9 +7,10 @@
 //!
 //! The rates that people write have much in common with W: at 500/min a unit is 120,000,000 grains of which one
 //! flows in a nanosecond. Then 64 bits hold everything that most calls need, and `try_take_quickly` never leaves
-//! them. It decides only if no product or sum on its way overflows, so it is exact. Else 128 bits decide: they hold
-//! the largest bucket, 2⁶³ units × 31 days ≈ 2¹¹⁵ grains, with room for thousands of debts of that size, and beyond
-//! that saturate.
+//! them. It decides only if no product or sum on its way overflows, so it is exact; a *lid* tells it in one comparison
+//! that the bucket is not full and that nothing is missing that 64 bits could not hold. Else 128 bits decide: they
+//! hold the largest bucket, 2⁶³ units × 31 days ≈ 2¹¹⁵ grains, with room for thousands of debts of that size, and
+//! beyond that saturate.
 //!
 //! More may be missing than the bucket holds: that is debt, and refilling pays it first.
 
@@ -24,20 +25,40 @@ pub struct Bucket {
     /// Grains missing at `last`, and how many times 2⁶⁴ more. Two halves, since a `u128` would have every limit
     /// aligned and padded to sixteen bytes.
     missing: u64,
-    missing_high: u64,
     last: Nanos,
-    capacity: u64,
-    /// Grains of a full bucket, or 2⁶⁴ − 1 if they are more.
-    brim: u64,
+    /// What may be missing stays below this as long as 64 bits decide: a grain more than a full bucket has, or more than
+    /// `FEW` if it has more, or none if more than that is missing already.
+    lid: u64,
     /// Grains of a unit.
     unit: u64,
     /// Grains that flow in a nanosecond.
     flow: u64,
+    capacity: u64,
     /// What N and W were divided by.
     divisor: u64,
+    missing_high: u64,
 }
 
+/// So many grains and the largest product that a call is let through with are less than 2⁶⁴ together.
+const FEW: u64 = 1 << 62;
+
 impl Bucket {
+    /// What never holds anybody back, whatever is taken from it.
+    pub(super) const BOTTOMLESS: Bucket = Bucket {
+        missing: 0,
+        last: Nanos::ZERO,
+        lid: 1,
+        unit: 0,
+        flow: 0,
+        capacity: u64::MAX,
+        divisor: 1,
+        missing_high: 0,
+    };
+
+    pub(super) fn is_bottomless(&self) -> bool {
+        self.flow == 0
+    }
+
     /// A full bucket of `capacity`, refilled at `rate`.
     #[must_use]
     pub fn full(rate: Rate, capacity: u64, now: Nanos) -> Bucket {
@@ -47,8 +68,8 @@ impl Bucket {
 
     fn divided(rate: Rate, capacity: u64, now: Nanos, divisor: u64) -> Bucket {
         let (unit, flow) = (whole_nanos(rate.window()) / divisor, rate.units() / divisor);
-        let brim = capacity.saturating_mul(unit);
-        Bucket { missing: 0, missing_high: 0, last: now, capacity, brim, unit, flow, divisor }
+        let lid = lid(capacity, unit);
+        Bucket { missing: 0, missing_high: 0, last: now, capacity, lid, unit, flow, divisor }
     }
 
     /// What one call may take at most.
@@ -84,12 +105,12 @@ impl Bucket {
         fits
     }
 
-    /// Spends `cost` if it fits now and 64 bits are enough to see that. If it says no, it has changed nothing,
-    /// and `cost` may fit all the same.
+    /// Spends `cost`, which is at most 2⁶³, if it fits now and 64 bits are enough to see that. If it says no, it has
+    /// changed nothing, and `cost` may fit all the same.
     #[inline(always)]
     pub(super) fn try_take_quickly(&mut self, cost: u64, now: Nanos) -> bool {
         match self.missing_after(cost, now) {
-            Some(missing) if missing <= self.brim => {
+            Some(missing) if missing < self.lid => {
                 (self.missing, self.last) = (missing, now);
                 true
             }
@@ -99,13 +120,18 @@ impl Bucket {
 
     /// Grains missing once `cost` is taken now, if all on the way to it fits into 64 bits and time has not gone
     /// backwards.
+    ///
+    /// Products of signed numbers, since the processor says at once whether those overflow. One that does not and is
+    /// negative has a factor of 2⁶³ or more, and stands for at least 2⁶³ when it is read without its sign: then all has
+    /// flowed back, or more is needed than under any lid. The sum is below 2⁶⁴ where there is a lid: at most `FEW` and
+    /// 2⁶³.
     #[inline(always)]
     fn missing_after(&self, cost: u64, now: Nanos) -> Option<u64> {
-        if self.missing_high > 0 {
-            return None;
-        }
-        let flowed = now.0.checked_sub(self.last.0)?.checked_mul(self.flow)?;
-        self.missing.saturating_sub(flowed).checked_add(cost.checked_mul(self.unit)?)
+        debug_assert!(cost <= 1 << 63);
+        let passed = now.0.checked_sub(self.last.0)? as i64;
+        let flowed = passed.checked_mul(self.flow as i64)? as u64;
+        let taken = (cost as i64).checked_mul(self.unit as i64)? as u64;
+        Some(self.missing.saturating_sub(flowed).wrapping_add(taken))
     }
 
     /// When `cost` could go.
@@ -192,7 +218,8 @@ impl Bucket {
         let window = self.unit * self.divisor;
         let divisor = common(common(self.flow * self.divisor, window.into()), missing);
         (self.flow, self.unit) = (self.flow * self.divisor / divisor, window / divisor);
-        (self.divisor, self.brim) = (divisor, self.capacity.saturating_mul(self.unit));
+        self.divisor = divisor;
+        self.lid = lid(self.capacity, self.unit);
         self.set_missing(missing / u128::from(divisor));
         self.last = last;
     }
@@ -215,6 +242,11 @@ impl Bucket {
 
     fn set_missing(&mut self, missing: u128) {
         (self.missing_high, self.missing) = ((missing >> 64) as u64, missing as u64);
+        if missing > u128::from(FEW) {
+            self.lid = 0;
+        } else if self.lid == 0 {
+            self.lid = lid(self.capacity, self.unit);
+        }
     }
 
     /// Grains of a full bucket.
@@ -246,6 +278,11 @@ impl Bucket {
     fn whole_units(&self, grains: u128) -> u64 {
         u64::try_from(grains / u128::from(self.unit)).unwrap_or(u64::MAX)
     }
+}
+
+/// A grain more than a full bucket has, if those are few.
+fn lid(capacity: u64, unit: u64) -> u64 {
+    capacity.saturating_mul(unit).min(FEW) + 1
 }
 
 /// The greatest common divisor; that of a number and nothing is the number.
@@ -318,24 +355,39 @@ mod tests {
         }
     }
 
-    /// Up to the last grain below 2⁶⁴; from there on it leaves the decision to 128 bits.
+    /// Up to the last of a few grains; from there on it leaves the decision to 128 bits.
     #[test]
     fn sixty_four_bits_decide_as_long_as_they_can() {
         // One grain flows in a nanosecond, and a unit has a million and three of them.
         let rate = Rate::new(1, Duration::from_nanos(1_000_003)).expect("a rate in range");
-        let most = u64::MAX / 1_000_003;
+        let most = FEW / 1_000_003;
         let fresh = |capacity| Bucket::full(rate, capacity, Nanos::ZERO);
         assert!(fresh(most).try_take_quickly(most, Nanos::ZERO));
         assert!(fresh(1 << 63).try_take_quickly(most, Nanos::ZERO));
         let mut bucket = fresh(1 << 63);
         assert!(!bucket.try_take_quickly(most + 1, Nanos::ZERO) && bucket.try_take(most + 1, 0, Nanos::ZERO));
-        assert!(bucket.missing_high == 1 && !bucket.try_take_quickly(1, Nanos(5)));
+        assert!(bucket.missing > FEW && !bucket.try_take_quickly(1, Nanos(5)));
         assert!(bucket.try_take(1, 0, Nanos(5)));
-        // A unit has flowed back, and all that is missing fits again.
+        // Two units have flowed back, and what is missing are few again.
         bucket.take(0, Nanos(2_000_006));
-        assert!(bucket.missing_high == 0 && !bucket.try_take_quickly(1, Nanos(2_000_005)), "time went back");
+        assert!(bucket.missing <= FEW && !bucket.try_take_quickly(1, Nanos(2_000_005)), "time went back");
         bucket.refund(1, Nanos(2_000_006));
         assert!(bucket.try_take_quickly(1, Nanos(2_000_006)));
+        bucket.take(1 << 63, Nanos(2_000_006));
+        assert!(bucket.missing_high > 0 && !bucket.try_take_quickly(0, Nanos(2_000_006)));
+        assert!(!fresh(1 << 63).try_take_quickly(1 << 63, Nanos::ZERO));
+        // All has flowed back since the beginning of time, and as much again.
+        let mut bucket = fresh(most);
+        bucket.take(most, Nanos::ZERO);
+        assert!(bucket.try_take_quickly(most, Nanos(u64::MAX - 1)));
+    }
+
+    #[test]
+    fn a_bottomless_bucket_holds_nobody_back() {
+        let mut bucket = Bucket::BOTTOMLESS;
+        for cost in [0, 1, 1 << 62, 1 << 63] {
+            assert!(bucket.try_take_quickly(cost, Nanos(cost)), "{cost}");
+        }
     }
 
     #[test]

@@ -36,14 +36,14 @@ pub const UNBOUNDED: u64 = u64::MAX;
 #[derive(Clone, Debug)]
 #[repr(u8)]
 pub enum Meter {
-    /// Token bucket.
-    Bucket(Bucket),
     /// Sliding window, paced if short.
     Sliding(SlidingWindow),
-    /// Fixed or calendar window.
-    Fixed(FixedWindow),
     /// Calls or bytes in flight.
     InFlight(InFlight),
+    /// Token bucket.
+    Bucket(Bucket),
+    /// Fixed or calendar window.
+    Fixed(FixedWindow),
     /// Shut until a time.
     Hold(Hold),
     /// Shut while the upstream is not well.
@@ -100,12 +100,17 @@ impl Meter {
     #[inline(always)]
     pub fn try_take_quickly(&mut self, cost: u64, now: Nanos) -> bool {
         match self {
-            Meter::Bucket(m) => m.try_take_quickly(cost, now),
             Meter::Sliding(m) => m.try_take_quickly(cost, now),
             Meter::InFlight(m) => m.try_take_quickly(cost),
-            Meter::Circuit(m) => m.breaker().is_closed(),
-            Meter::Fixed(_) | Meter::Hold(_) => false,
+            Meter::Bucket(m) => cost <= m.capacity() && m.try_take_quickly(cost, now),
+            other => other.is_open(),
         }
+    }
+
+    /// Apart, since a jump to one of all is dearer than to find the few that most limits are.
+    #[inline(never)]
+    fn is_open(&self) -> bool {
+        matches!(self, Meter::Circuit(m) if m.breaker().is_closed())
     }
 
     /// Undoes [`Meter::try_take`] at the same moment.

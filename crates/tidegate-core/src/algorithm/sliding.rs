@@ -21,19 +21,24 @@ use crate::time::{Nanos, whole_nanos};
 
 /// A sliding window, paced or not.
 #[derive(Clone, Debug)]
+// In this order: what a call looks at that goes the shortest way comes first, and lies together.
+#[repr(C)]
 pub struct SlidingWindow {
-    units: u64,
-    used: u64,
-    /// W, and above it for how many slots longer they count: no window of 31 days needs its upper bits.
-    span: u64,
-    /// Units taken in the current slot, and where that slot ends.
-    current: u64,
-    slot_end: u64,
     /// When the current slot ends or the oldest units that count are forgotten: nothing changes before.
     turn: u64,
+    units: u64,
+    used: u64,
+    /// Units taken in the current slot.
+    current: u64,
+    /// One without bottom, if units do not flow but go as they come. In its place rather than behind a pointer: most
+    /// windows have one, and each decision reads it.
+    pacer: Bucket,
+    /// Where the current slot ends.
+    slot_end: u64,
+    /// W, and above it for how many slots longer they count: no window of 31 days needs its upper bits.
+    span: u64,
     /// Units taken in slots before the current one.
     slots: Slots,
-    pacer: Option<Box<Bucket>>,
 }
 
 const PARTS: u64 = 256;
@@ -55,14 +60,14 @@ impl SlidingWindow {
             slot_end: 0,
             turn: 0,
             slots: Slots::new(),
-            pacer: None,
+            pacer: Bucket::BOTTOMLESS,
         }
     }
 
     /// The same, with units flowing at `pace`, which is N/W or a little less, and `burst` at once.
     #[must_use]
     pub fn paced(rate: Rate, pace: Rate, burst: u64, now: Nanos) -> SlidingWindow {
-        SlidingWindow { pacer: Some(Box::new(Bucket::full(pace, burst, now))), ..SlidingWindow::new(rate) }
+        SlidingWindow { pacer: Bucket::full(pace, burst, now), ..SlidingWindow::new(rate) }
     }
 
     /// What is taken counts for about that much longer, in whole slots.
@@ -88,7 +93,7 @@ impl SlidingWindow {
     pub fn fits(&mut self, cost: u64, withheld: u64, now: Nanos) -> bool {
         self.advance(now);
         self.used.saturating_add(cost).saturating_add(withheld) <= self.units
-            && self.pacer.as_ref().is_none_or(|pacer| pacer.fits(cost.min(pacer.capacity()), 0, now))
+            && self.pacer().is_none_or(|pacer| pacer.fits(cost.min(pacer.capacity()), 0, now))
     }
 
     /// Spends `cost` if it fits, for a call that goes at this very moment.
@@ -100,9 +105,7 @@ impl SlidingWindow {
         if cost > free {
             return false;
         }
-        if let Some(pacer) = &mut self.pacer
-            && !pacer.try_pace(cost, now)
-        {
+        if !self.pacer.try_pace(cost, now) {
             return false;
         }
         self.used += cost;
@@ -120,9 +123,7 @@ impl SlidingWindow {
             Some(used) if used <= self.units => used,
             _ => return false,
         };
-        if let Some(pacer) = &mut self.pacer
-            && !pacer.try_take_quickly(cost, now)
-        {
+        if !self.pacer.try_take_quickly(cost, now) {
             return false;
         }
         self.used = used;
@@ -137,7 +138,7 @@ impl SlidingWindow {
             return Nanos::NEVER;
         };
         let counted = self.drops_to(allowed);
-        let paced = self.pacer.as_ref().map(|pacer| pacer.earliest(cost.min(pacer.capacity()), 0));
+        let paced = self.pacer().map(|pacer| pacer.earliest(cost.min(pacer.capacity()), 0));
         counted.max(paced.unwrap_or(Nanos::ZERO))
     }
 
@@ -145,7 +146,7 @@ impl SlidingWindow {
     pub fn room(&mut self, withheld: u64, now: Nanos) -> u64 {
         self.advance(now);
         let counted = self.units.saturating_sub(withheld).saturating_sub(self.used);
-        counted.min(self.pacer.as_ref().map_or(UNBOUNDED, |pacer| paced_room(pacer, pacer.room(0, now))))
+        counted.min(self.pacer().map_or(UNBOUNDED, |pacer| paced_room(pacer, pacer.room(0, now))))
     }
 
     /// How much may be taken now without moving a booking of `cost` at `at`.
@@ -156,7 +157,7 @@ impl SlidingWindow {
         } else {
             self.units.saturating_sub(withheld).saturating_sub(cost).saturating_sub(self.used_at(at))
         };
-        let paced = self.pacer.as_ref().map_or(UNBOUNDED, |p| p.spare(now, cost.min(p.capacity()), 0, at));
+        let paced = self.pacer().map_or(UNBOUNDED, |p| p.spare(now, cost.min(p.capacity()), 0, at));
         counted.min(paced)
     }
 
@@ -164,7 +165,7 @@ impl SlidingWindow {
     #[inline]
     pub fn take(&mut self, cost: u64, stamp: Nanos, now: Nanos) {
         self.advance(now);
-        if let Some(pacer) = &mut self.pacer {
+        if let Some(pacer) = self.pacer_mut() {
             pacer.take(cost, stamp);
         }
         self.used = self.used.saturating_add(cost);
@@ -175,7 +176,7 @@ impl SlidingWindow {
     pub fn charge_others(&mut self, units: u64, now: Nanos) {
         self.advance(now);
         let behind = self.units.saturating_sub(self.used) > self.units / BEHIND;
-        if let Some(pacer) = self.pacer.as_mut().filter(|_| !behind) {
+        if let Some(pacer) = self.pacer_mut().filter(|_| !behind) {
             pacer.take(units.min(pacer.capacity()), now);
         }
         self.used = self.used.saturating_add(units);
@@ -185,18 +186,18 @@ impl SlidingWindow {
     /// What the pacer has saved up.
     #[must_use]
     pub fn saved(&self, now: Nanos) -> u64 {
-        self.pacer.as_ref().map_or(0, |pacer| pacer.room(0, now))
+        self.pacer().map_or(0, |pacer| pacer.room(0, now))
     }
 
     /// Whether the pacer has `cost` again by `at`, if it is emptied now.
     #[must_use]
     pub fn may_empty(&self, now: Nanos, cost: u64, at: Nanos) -> bool {
-        self.pacer.as_ref().is_none_or(|p| p.spare(now, cost.min(p.capacity()), 0, at) >= p.room(0, now))
+        self.pacer().is_none_or(|p| p.spare(now, cost.min(p.capacity()), 0, at) >= p.room(0, now))
     }
 
     /// What was saved up while nobody went does not go at once.
     pub fn empty_pacer(&mut self, now: Nanos) {
-        if let Some(pacer) = &mut self.pacer {
+        if let Some(pacer) = self.pacer_mut() {
             let saved = pacer.room(0, now);
             pacer.take(saved, now);
         }
@@ -213,7 +214,7 @@ impl SlidingWindow {
             self.slots.refund(self.current_slot(), taken.0 / self.grain(), units)
         };
         self.uncount(returned);
-        if let Some(pacer) = &mut self.pacer {
+        if let Some(pacer) = self.pacer_mut() {
             pacer.refund(returned, now);
         }
     }
@@ -238,7 +239,7 @@ impl SlidingWindow {
     /// When all is available again.
     #[must_use]
     pub fn full_at(&self) -> Nanos {
-        let paced = self.pacer.as_ref().map_or(Nanos::ZERO, |pacer| pacer.full_at());
+        let paced = self.pacer().map_or(Nanos::ZERO, |pacer| pacer.full_at());
         self.drops_to(0).max(paced)
     }
 
@@ -259,18 +260,17 @@ impl SlidingWindow {
                 Nanos(self.end_of(counted).saturating_add(self.counts_for()).saturating_add(span))
             }
         };
-        let paced = self.pacer.as_ref().map_or(now, |pacer| pacer.flows_by(units, 0, now));
+        let paced = self.pacer().map_or(now, |pacer| pacer.flows_by(units, 0, now));
         counted.max(paced)
     }
 
     /// Changes N, the pace and the burst, keeping W and what is spent.
     pub fn change(&mut self, rate: Rate, paced: Option<(Rate, u64)>, now: Nanos) {
         self.units = rate.units();
-        match (&mut self.pacer, paced) {
+        match (self.pacer_mut(), paced) {
             (Some(pacer), Some((pace, burst))) => pacer.change(pace, burst, now),
-            (pacer, paced) => {
-                *pacer = paced.map(|(pace, burst)| Box::new(Bucket::full(pace, burst, now)));
-            }
+            (None, Some((pace, burst))) => self.pacer = Bucket::full(pace, burst, now),
+            (_, None) => self.pacer = Bucket::BOTTOMLESS,
         }
     }
 
@@ -297,12 +297,14 @@ impl SlidingWindow {
         Nanos(self.slot_end.saturating_sub(self.grain()))
     }
 
+    #[inline]
     pub(crate) fn pacer(&self) -> Option<&Bucket> {
-        self.pacer.as_deref()
+        Some(&self.pacer).filter(|pacer| !pacer.is_bottomless())
     }
 
+    #[inline]
     pub(crate) fn pacer_mut(&mut self) -> Option<&mut Bucket> {
-        self.pacer.as_deref_mut()
+        Some(&mut self.pacer).filter(|pacer| !pacer.is_bottomless())
     }
 
     fn window(&self) -> u64 {

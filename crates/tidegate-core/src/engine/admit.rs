@@ -1,5 +1,6 @@
 //! Admission: a new call passes every limit on its route or consumes nothing anywhere.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,21 +19,33 @@ use crate::time::Nanos;
 use crate::tree::NIL;
 
 impl Engine {
+    /// Lets the call go now if that is seen at first sight: its route is known, nobody waits on it, and it fits. Else
+    /// nothing has changed, and [`Engine::try_admit`] says what becomes of it.
+    // Inlined, since the grant then goes in registers to where it is kept: through memory, where it is written in parts
+    // and read as a whole, it takes as long as two limits.
+    #[inline(always)]
+    pub fn admit_at_sight(&mut self, call: &Call, now: Nanos) -> Option<Grant> {
+        let now = self.clock(now);
+        let skeleton = self.known_route(call).filter(|_| call.cost.is_plain() && now < self.windows_due)?;
+        match self.pass_or_arrive(skeleton, call, now) {
+            ControlFlow::Break(grant) => Some(grant),
+            ControlFlow::Continue(_) => None,
+        }
+    }
+
     /// Lets the call go now or refuses it; it never waits.
     ///
     /// # Errors
     /// The limit that has no room, and when it would have.
-    #[inline]
     pub fn try_admit(&mut self, call: &Call, now: Nanos) -> Result<Grant, Refusal> {
         let now = self.clock(now);
         if self.windows_due <= now {
             self.advance(now);
         }
         let skeleton = self.route_for(call, now)?;
-        let arrival = self.arrive(skeleton, call, now);
-        match self.pass(&arrival, now) {
-            Some(grant) => Ok(grant),
-            None => self.try_admit_by_rank(arrival, call, now),
+        match self.pass_or_arrive(skeleton, call, now) {
+            ControlFlow::Break(grant) => Ok(grant),
+            ControlFlow::Continue(arrival) => self.try_admit_by_rank(arrival, call, now),
         }
     }
 
@@ -105,10 +118,10 @@ impl Engine {
             self.advance(now);
         }
         let skeleton = self.route_for(call, now)?;
-        let mut arrival = self.arrive(skeleton, call, now);
-        if let Some(grant) = self.pass(&arrival, now) {
-            return Ok(Admission::Granted(grant));
-        }
+        let mut arrival = match self.pass_or_arrive(skeleton, call, now) {
+            ControlFlow::Break(grant) => return Ok(Admission::Granted(grant)),
+            ControlFlow::Continue(arrival) => arrival,
+        };
         if timeout.is_zero() {
             return self.try_admit(call, now).map(Admission::Granted);
         }

@@ -137,13 +137,6 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether what is spent is written down first.
-    #[inline]
-    #[must_use]
-    pub fn keeps_book(&self) -> bool {
-        self.book.is_some()
-    }
-
     /// Whether there is something to write.
     #[must_use]
     pub fn has_pages(&self) -> bool {

@@ -52,8 +52,13 @@ impl Layout {
         self.as_in_cost = self.dims.iter().enumerate().all(at_home);
     }
 
-    /// A call's cost in the layout of this route.
+    /// Whether a call's known units are laid out as this.
     #[inline(always)]
+    pub fn as_in_cost(&self) -> bool {
+        self.as_in_cost
+    }
+
+    /// A call's cost in the layout of this route.
     pub fn units_of(&self, cost: &Cost) -> Units {
         let mut units = *cost.known();
         if !self.as_in_cost {
@@ -62,7 +67,6 @@ impl Layout {
         units
     }
 
-    #[inline(never)]
     fn rearrange(&self, cost: &Cost, units: &mut Units) {
         for (units, dimension) in units.iter_mut().zip(&self.dims) {
             *units = dimension.as_ref().map_or(0, |dimension| cost.units(dimension));

@@ -111,6 +111,8 @@ pub(crate) type Units = [u64; MAX_UNIT_KINDS];
 pub struct Grant {
     index: u32,
     class: Priority,
+    /// Whether the config has a pattern for the call's model.
+    names_model: bool,
     at: Nanos,
     /// The limit that held it longest, if it waited.
     held_by: u32,
@@ -406,7 +408,6 @@ impl Engine {
     }
 
     fn grant(&mut self, skeleton: u32, loop_: u32, class: Priority, units: &Units, at: Nanos) -> Grant {
-        self.skeletons[skeleton as usize].in_flight += 1;
         self.pin_loop(loop_);
         self.record(skeleton, loop_, class, units, at)
     }
@@ -414,7 +415,10 @@ impl Engine {
     /// Remembers what a call in flight took.
     #[inline]
     fn record(&mut self, skeleton: u32, loop_: u32, class: Priority, units: &Units, at: Nanos) -> Grant {
-        let Skeleton { penalty, noted, .. } = self.skeletons[skeleton as usize];
+        let held = &mut self.skeletons[skeleton as usize];
+        held.in_flight += 1;
+        let Skeleton { penalty, noted, .. } = *held;
+        let names_model = held.key.model.is_some();
         let epoch = self.epoch;
         let call = InFlightCall { skeleton, loop_, epoch, class, penalty, units: *units, at, counted: at };
         let index = match self.free_in_flight.pop() {
@@ -430,7 +434,7 @@ impl Engine {
         if noted {
             self.note(index, at);
         }
-        Grant { index, class, at, held_by: NIL }
+        Grant { index, class, names_model, at, held_by: NIL }
     }
 }
 

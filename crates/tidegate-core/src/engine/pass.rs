@@ -4,6 +4,9 @@
 //! each limit is first asked in the shortest way that can say yes. All or nothing holds by putting back: the call
 //! takes from one limit after the other, and where one does not open, from none.
 
+use std::ops::ControlFlow;
+
+use super::lane::Use;
 use super::{Engine, Grant, SLOT, Units};
 use crate::call::Call;
 use crate::limit::{Limit, Spec};
@@ -34,72 +37,115 @@ impl Engine {
         Ok(skeleton)
     }
 
-    #[inline(always)]
     pub(super) fn arrive(&mut self, skeleton: u32, call: &Call, now: Nanos) -> Arrival {
+        let (loop_, class) = self.on_behalf_of(skeleton, call, now);
+        Arrival {
+            skeleton,
+            loop_,
+            class,
+            units: self.skeletons[skeleton as usize].layout.units_of(&call.cost),
+        }
+    }
+
+    /// The loop and the base priority of a call.
+    #[inline(always)]
+    fn on_behalf_of(&mut self, skeleton: u32, call: &Call, now: Nanos) -> (u32, Priority) {
         let loop_ = self.loop_for(call.loop_id.as_ref(), now);
-        let held = &self.skeletons[skeleton as usize];
-        let class = call.priority.unwrap_or(held.priority);
-        Arrival { skeleton, loop_, class, units: held.layout.units_of(&call.cost) }
+        (loop_, call.priority.unwrap_or(self.skeletons[skeleton as usize].priority))
+    }
+
+    /// Lets a call go that fits, if nobody waits at any of its limits. Else it has arrived, and it is for others to say
+    /// what becomes of it.
+    #[inline(always)]
+    pub(super) fn pass_or_arrive(
+        &mut self,
+        skeleton: u32,
+        call: &Call,
+        now: Nanos,
+    ) -> ControlFlow<Grant, Arrival> {
+        let (loop_, class) = self.on_behalf_of(skeleton, call, now);
+        let arranged;
+        let layout = &self.skeletons[skeleton as usize].layout;
+        let units = match layout.as_in_cost() {
+            true => call.cost.known(),
+            false => {
+                arranged = layout.units_of(&call.cost);
+                &arranged
+            }
+        };
+        match self.pass(skeleton, loop_, class, units, now) {
+            Some(grant) => ControlFlow::Break(grant),
+            None => ControlFlow::Continue(Arrival { skeleton, loop_, class, units: *units }),
+        }
     }
 
     /// The way of most calls: nobody waits at any of its limits, and it fits them all. It takes from one
     /// after the other; where one does not open, what was taken is put back.
     #[inline(always)]
-    pub(super) fn pass(&mut self, arrival: &Arrival, now: Nanos) -> Option<Grant> {
-        let Arrival { skeleton, loop_, class, ref units } = *arrival;
+    fn pass(
+        &mut self,
+        skeleton: u32,
+        loop_: u32,
+        class: Priority,
+        units: &Units,
+        now: Nanos,
+    ) -> Option<Grant> {
         let Engine { skeletons, limits, specs, .. } = self;
         let held = &skeletons[skeleton as usize];
         // Throttled calls count several times, which is for the longer way to see to.
         if held.penalty > 0 {
             return None;
         }
-        for (taken, &(limit, slot)) in held.uses.iter().enumerate() {
-            if !take_if_open(&mut limits[limit as usize], specs, class, units[(slot & SLOT) as usize], now) {
-                self.put_back(arrival, taken, now);
+        let mut left = take_plain(&held.uses, limits, units, now);
+        while let [(limit, slot), rest @ ..] = left {
+            let cost = units[(slot & SLOT) as usize];
+            if !take_if_open(&mut limits[*limit as usize], specs, class, cost, now) {
+                let taken = held.uses.len() - left.len();
+                self.put_back(skeleton, loop_, units, taken, now);
                 return None;
             }
+            left = take_plain(rest, limits, units, now);
         }
-        if loop_ != NIL && !self.pass_own(arrival, now) {
+        if loop_ != NIL && !self.pass_own(skeleton, loop_, class, units, now) {
             return None;
         }
         if !self.lent_limits.is_empty() {
             self.ask_on_route(skeleton, loop_, now);
         }
-        let held = &mut self.skeletons[skeleton as usize];
-        held.in_flight += 1;
-        self.services[held.service as usize].counts.granted += 1;
-        self.pin_loop(loop_);
+        let service = self.skeletons[skeleton as usize].service;
+        self.services[service as usize].counts.granted += 1;
         Some(self.record(skeleton, loop_, class, units, now))
     }
 
     /// The limits of the loop itself, after those that all share.
     #[inline(never)]
-    fn pass_own(&mut self, arrival: &Arrival, now: Nanos) -> bool {
+    fn pass_own(&mut self, skeleton: u32, loop_: u32, class: Priority, units: &Units, now: Nanos) -> bool {
         let Engine { skeletons, limits, specs, loops, .. } = self;
-        let held = &skeletons[arrival.skeleton as usize];
-        let mut at = loops[arrival.loop_ as usize].first;
+        let held = &skeletons[skeleton as usize];
+        let record = &mut loops[loop_ as usize];
+        let mut at = record.first;
         for (taken, &slot) in held.loop_slots.iter().enumerate() {
             let Some(limit) = limits.get_mut(at as usize) else { break };
-            let cost = arrival.units[(slot & SLOT) as usize];
-            if !take_if_open(limit, specs, arrival.class, cost, now) {
+            if !take_if_open(limit, specs, class, units[(slot & SLOT) as usize], now) {
                 let taken = held.uses.len() + taken;
-                self.put_back(arrival, taken, now);
+                self.put_back(skeleton, loop_, units, taken, now);
                 return false;
             }
             at = limit.sibling;
         }
+        record.pins += 1;
         true
     }
 
     /// Undoes the first `taken` limits of a route.
     #[cold]
-    fn put_back(&mut self, arrival: &Arrival, taken: usize, now: Nanos) {
+    fn put_back(&mut self, skeleton: u32, loop_: u32, units: &Units, taken: usize, now: Nanos) {
         if taken == 0 {
             return;
         }
-        let route = self.route_of(arrival.skeleton, arrival.loop_);
+        let route = self.route_of(skeleton, loop_);
         for &(limit, slot) in &route[..taken] {
-            let (held, cost) = (&mut self.limits[limit as usize], arrival.units[slot as usize]);
+            let (held, cost) = (&mut self.limits[limit as usize], units[slot as usize]);
             if cost > 0 || held.meter.is_in_flight() {
                 held.meter.put_back(cost, now);
                 held.lent.iter_mut().for_each(|lent| lent.put_back(cost, now));
@@ -125,12 +171,24 @@ impl Engine {
     }
 }
 
+/// Takes from one limit after the other as long as each is open at first sight. Says which are left.
+// By itself, since it is what takes most of the time: here all that it needs stays in registers.
+#[inline(never)]
+fn take_plain<'a>(mut uses: &'a [Use], limits: &mut [Limit], units: &Units, now: Nanos) -> &'a [Use] {
+    while let [(limit, slot), rest @ ..] = uses {
+        let limit = &mut limits[*limit as usize];
+        if !limit.plain || !limit.meter.try_take_quickly(units[(slot & SLOT) as usize], now) {
+            break;
+        }
+        uses = rest;
+    }
+    uses
+}
+
 /// Takes `cost` from a limit at which nobody waits, if it fits.
-#[inline(always)]
 fn take_if_open(limit: &mut Limit, specs: &[Spec], class: Priority, cost: u64, now: Nanos) -> bool {
     // A cost of nothing passes a limit on a rate whatever its state; a budget still has to be open.
-    let quickly = limit.plain && cost > 0 && limit.meter.try_take_quickly(cost, now);
-    quickly
+    limit.plain && limit.meter.try_take_quickly(cost, now)
         || limit.promised && cost > 0 && take_promised(limit, cost, now)
         || take_if_really_open(limit, specs, class, cost, now)
 }

@@ -146,9 +146,14 @@ impl Engine {
     /// A call ended of which no reply told.
     #[inline]
     pub(super) fn unmark(&mut self, index: u32) {
-        if self.school.marks.get(index as usize).is_some_and(|marks| !marks.is_empty()) {
+        if self.is_marked(index) {
             self.take_marks(index);
         }
+    }
+
+    #[inline]
+    pub(super) fn is_marked(&self, index: u32) -> bool {
+        self.school.marks.get(index as usize).is_some_and(|marks| !marks.is_empty())
     }
 
     pub(super) fn take_marks(&mut self, index: u32) -> Vec<Marked> {

@@ -75,11 +75,7 @@ impl Engine {
     #[inline]
     #[must_use]
     pub fn unknown_model(&self, grant: &Grant, call: &Call) -> Option<Arc<str>> {
-        let skeleton = self.in_flight[grant.index as usize].skeleton;
-        match self.skeletons[skeleton as usize].key.model {
-            Some(_) => None,
-            None => call.shared_model(),
-        }
+        if grant.names_model { None } else { call.shared_model() }
     }
 
     /// Whether the service keeps what a call reserved above its cost.

@@ -108,22 +108,37 @@ impl Shared {
         self.try_acquire(&self.priced(call.clone()))
     }
 
-    #[inline]
     pub fn try_acquire(self: &Arc<Shared>, call: &Call) -> Result<Permit, Refused> {
         let now = self.clock.now();
         let mut inner = self.inner.lock();
         let now = inner.time(now);
+        match inner.engine.admit_at_sight(call, now) {
+            Some(grant) => Ok(self.permit(inner, grant, call)),
+            None => self.try_acquire_by_rank(inner, call, now),
+        }
+    }
+
+    #[inline(never)]
+    fn try_acquire_by_rank(
+        self: &Arc<Shared>,
+        mut inner: MutexGuard<'_, Inner>,
+        call: &Call,
+        now: Nanos,
+    ) -> Result<Permit, Refused> {
         match inner.engine.try_admit(call, now) {
-            Ok(grant) => {
-                let model = inner.engine.unknown_model(&grant, call);
-                self.hand_out(inner);
-                Ok(Permit::new(grant, Duration::ZERO, model, self.clone()))
-            }
+            Ok(grant) => Ok(self.permit(inner, grant, call)),
             Err(refusal) => {
                 self.hand_out(inner);
                 Err(self.refused(self.unless_unavailable(refusal)))
             }
         }
+    }
+
+    #[inline(always)]
+    fn permit(self: &Arc<Shared>, inner: MutexGuard<'_, Inner>, grant: Grant, call: &Call) -> Permit {
+        let model = inner.engine.unknown_model(&grant, call);
+        self.hand_out(inner);
+        Permit::new(grant, Duration::ZERO, model, self.clone())
     }
 
     /// The call as this gate counts it.
@@ -204,10 +219,7 @@ impl Shared {
     #[inline]
     pub fn release(&self, grant: Grant) {
         let mut inner = self.inner.lock();
-        // Where nobody is concerned the time does not matter: the last one will do.
-        if inner.engine.ends_unnoticed(&grant) && !inner.engine.keeps_book() {
-            inner.engine.finish(grant, None, Nanos::ZERO);
-        } else {
+        if let Err(grant) = inner.engine.finish_unnoticed(grant) {
             self.release_and_look(inner, grant);
         }
     }
