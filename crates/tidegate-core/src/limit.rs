@@ -405,7 +405,7 @@ mod tests {
 
     /// A million loops have a million of them.
     #[test]
-    fn a_limit_takes_less_than_three_cache_lines() {
-        assert_eq!(size_of::<Limit>(), 184);
+    fn a_limit_takes_two_cache_lines() {
+        assert_eq!(size_of::<Limit>(), 128);
     }
 }

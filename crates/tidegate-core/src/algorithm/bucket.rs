@@ -43,22 +43,6 @@ pub struct Bucket {
 const FEW: u64 = 1 << 62;
 
 impl Bucket {
-    /// What never holds anybody back, whatever is taken from it.
-    pub(super) const BOTTOMLESS: Bucket = Bucket {
-        missing: 0,
-        last: Nanos::ZERO,
-        lid: 1,
-        unit: 0,
-        flow: 0,
-        capacity: u64::MAX,
-        divisor: 1,
-        missing_high: 0,
-    };
-
-    pub(super) fn is_bottomless(&self) -> bool {
-        self.flow == 0
-    }
-
     /// A full bucket of `capacity`, refilled at `rate`.
     #[must_use]
     pub fn full(rate: Rate, capacity: u64, now: Nanos) -> Bucket {
@@ -380,14 +364,6 @@ mod tests {
         let mut bucket = fresh(most);
         bucket.take(most, Nanos::ZERO);
         assert!(bucket.try_take_quickly(most, Nanos(u64::MAX - 1)));
-    }
-
-    #[test]
-    fn a_bottomless_bucket_holds_nobody_back() {
-        let mut bucket = Bucket::BOTTOMLESS;
-        for cost in [0, 1, 1 << 62, 1 << 63] {
-            assert!(bucket.try_take_quickly(cost, Nanos(cost)), "{cost}");
-        }
     }
 
     #[test]

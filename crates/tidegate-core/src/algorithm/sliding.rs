@@ -30,9 +30,8 @@ pub struct SlidingWindow {
     used: u64,
     /// Units taken in the current slot.
     current: u64,
-    /// One without bottom, if units do not flow but go as they come. In its place rather than behind a pointer: most
-    /// windows have one, and each decision reads it.
-    pacer: Bucket,
+    /// Behind a pointer: a million loops have a window each, and those have none.
+    pacer: Option<Box<Bucket>>,
     /// Where the current slot ends.
     slot_end: u64,
     /// W, and above it for how many slots longer they count: no window of 31 days needs its upper bits.
@@ -60,14 +59,14 @@ impl SlidingWindow {
             slot_end: 0,
             turn: 0,
             slots: Slots::new(),
-            pacer: Bucket::BOTTOMLESS,
+            pacer: None,
         }
     }
 
     /// The same, with units flowing at `pace`, which is N/W or a little less, and `burst` at once.
     #[must_use]
     pub fn paced(rate: Rate, pace: Rate, burst: u64, now: Nanos) -> SlidingWindow {
-        SlidingWindow { pacer: Bucket::full(pace, burst, now), ..SlidingWindow::new(rate) }
+        SlidingWindow { pacer: Some(Box::new(Bucket::full(pace, burst, now))), ..SlidingWindow::new(rate) }
     }
 
     /// What is taken counts for about that much longer, in whole slots.
@@ -105,7 +104,9 @@ impl SlidingWindow {
         if cost > free {
             return false;
         }
-        if !self.pacer.try_pace(cost, now) {
+        if let Some(pacer) = &mut self.pacer
+            && !pacer.try_pace(cost, now)
+        {
             return false;
         }
         self.used += cost;
@@ -123,7 +124,9 @@ impl SlidingWindow {
             Some(used) if used <= self.units => used,
             _ => return false,
         };
-        if !self.pacer.try_take_quickly(cost, now) {
+        if let Some(pacer) = &mut self.pacer
+            && !pacer.try_take_quickly(cost, now)
+        {
             return false;
         }
         self.used = used;
@@ -267,10 +270,11 @@ impl SlidingWindow {
     /// Changes N, the pace and the burst, keeping W and what is spent.
     pub fn change(&mut self, rate: Rate, paced: Option<(Rate, u64)>, now: Nanos) {
         self.units = rate.units();
-        match (self.pacer_mut(), paced) {
+        match (&mut self.pacer, paced) {
             (Some(pacer), Some((pace, burst))) => pacer.change(pace, burst, now),
-            (None, Some((pace, burst))) => self.pacer = Bucket::full(pace, burst, now),
-            (_, None) => self.pacer = Bucket::BOTTOMLESS,
+            (pacer, paced) => {
+                *pacer = paced.map(|(pace, burst)| Box::new(Bucket::full(pace, burst, now)));
+            }
         }
     }
 
@@ -299,12 +303,12 @@ impl SlidingWindow {
 
     #[inline]
     pub(crate) fn pacer(&self) -> Option<&Bucket> {
-        Some(&self.pacer).filter(|pacer| !pacer.is_bottomless())
+        self.pacer.as_deref()
     }
 
     #[inline]
     pub(crate) fn pacer_mut(&mut self) -> Option<&mut Bucket> {
-        Some(&mut self.pacer).filter(|pacer| !pacer.is_bottomless())
+        self.pacer.as_deref_mut()
     }
 
     fn window(&self) -> u64 {
