@@ -171,6 +171,25 @@ fn throttled_calls_are_as_many_as_the_rate_lets_go_while_a_reply_takes() {
     assert_eq!(engine.limit("api/throttled_concurrency", at(22_500)).expect("it is there").used, 1);
 }
 
+/// Also when what replies take is found to be more meanwhile, and a route is taken for the first time.
+#[test]
+fn how_many_go_throttled_does_not_depend_on_who_looks() {
+    let bound = |looks: bool| {
+        let mut engine = throttled("[loop_types.code]\npriority = \"low\"");
+        let other = Call::to("api").loop_type("code");
+        let slow: Vec<Grant> = (0..8).map(|nth| go(&mut engine, 11_010 + nth * 100)).collect();
+        if looks {
+            engine.passages(&other, at(12_000)).expect("a way");
+        }
+        for grant in slow {
+            engine.end_call(grant, &answered(), at(18_000));
+        }
+        let _grant = engine.try_admit(&other, at(18_100)).expect("it may go");
+        engine.limit("api/throttled_concurrency", at(18_100)).expect("it is there").capacity
+    };
+    assert_eq!((bound(false), bound(true)), (10, 10));
+}
+
 #[test]
 fn a_throttled_concurrency_that_is_set_is_the_one_that_counts() {
     let mut engine = throttled("throttled_concurrency = 3");

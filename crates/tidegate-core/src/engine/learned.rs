@@ -184,7 +184,7 @@ impl Engine {
     }
 
     /// The service whose limits a definition is one of.
-    fn service_at(&self, spec: u32) -> Option<u32> {
+    pub(super) fn service_at(&self, spec: u32) -> Option<u32> {
         let level = &self.specs[spec as usize].level;
         self.service_index.get(level.split('/').next().unwrap_or_default()).copied()
     }

@@ -43,6 +43,8 @@ pub(crate) struct School {
     pub(super) ramp_due: Nanos,
     /// By definition.
     pub(super) adaptive: BTreeMap<u32, Adaptive>,
+    /// By the definition of a rate: how many may be in flight at once while its calls go throttled.
+    pub(super) herds: BTreeMap<u32, u64>,
     /// Definitions that are to be brought to what was learned.
     pub(super) unplanned: BTreeSet<u32>,
     /// Whether definitions have changed since all was planned.
@@ -79,6 +81,7 @@ impl Default for School {
             ramps: BTreeMap::new(),
             ramp_due: Nanos::NEVER,
             adaptive: BTreeMap::new(),
+            herds: BTreeMap::new(),
             unplanned: BTreeSet::new(),
             replan: false,
             due: Nanos::NEVER,

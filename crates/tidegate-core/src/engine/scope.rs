@@ -141,20 +141,21 @@ impl Engine {
 
     /// The rules of the service that a window belongs to; one over several has the usual ones.
     pub(super) fn rules_of(&self, scope: &Scope) -> BackoffConfig {
-        let service = match scope {
+        let service = self.service_in(scope);
+        service.map_or_else(BackoffConfig::default, |service| self.services[service as usize].backoff.clone())
+    }
+
+    /// The only service whose calls a window holds, if there is one.
+    pub(super) fn service_in(&self, scope: &Scope) -> Option<u32> {
+        match scope {
             Scope::Everything | Scope::LoopType(_) => None,
             Scope::Service(service)
             | Scope::Key(service, _)
             | Scope::Endpoint(service, _)
             | Scope::Model(service, _)
             | Scope::OtherModel(service, _) => Some(*service),
-            Scope::Limit(limit) => {
-                let level = &self.specs[self.limits[*limit as usize].spec as usize].level;
-                let name = level.split('/').next().unwrap_or_default();
-                self.service_index.get(name).copied()
-            }
-        };
-        service.map_or_else(BackoffConfig::default, |service| self.services[service as usize].backoff.clone())
+            Scope::Limit(limit) => self.service_at(self.limits[*limit as usize].spec),
+        }
     }
 }
 

@@ -83,11 +83,28 @@ impl Engine {
         self.touched(limit);
     }
 
+    /// Calls of these services are about to go throttled: how many of them at once is judged now, for as long as any of
+    /// them do. Whoever looks at a route meanwhile, or is the first to take it, changes nothing.
+    pub(super) fn judge_herds(&mut self, concerned: impl Fn(u32) -> bool) {
+        for index in 0..self.specs.len() as u32 {
+            let spec = &self.specs[index as usize];
+            let Counts::Rate { dimension: Dimension::Requests, rate, .. } = &spec.definition.counts else {
+                continue;
+            };
+            let service = self.service_at(index).filter(|service| concerned(*service));
+            let spread = service.and_then(|service| self.school.spreads.get(&service));
+            if let Some(took) = spread.and_then(|spread| spread.most_keep_to()) {
+                let flows = rate.units() as f64 / rate.window().as_secs_f64() * took.as_secs_f64();
+                self.school.herds.insert(index, (flows.ceil() as u64).max(1));
+            }
+        }
+    }
+
     /// The limit on the throttled calls of a route for which none is set: made when they first go throttled, brought up to
     /// date each time that they begin to, and kept, since calls that took from it give back to it later.
     pub(super) fn throttle_by_rate(&mut self, skeleton: u32, throttled: bool, now: Nanos) -> Option<Use> {
         let held = &self.skeletons[skeleton as usize];
-        let (service, key) = (held.service, held.key.key.clone());
+        let key = held.key.key.clone();
         let on_calls = held.uses.iter().filter_map(|&(limit, _)| {
             let spec = self.limits[limit as usize].spec;
             let of = &self.specs[spec as usize];
@@ -99,15 +116,12 @@ impl Engine {
         });
         let (_, spec) = on_calls.min()?;
         let of = &self.specs[spec as usize];
-        let (level, per_key, rate) = (of.level.clone(), of.per_key, of.definition.rate_of()?);
+        let (level, per_key) = (of.level.clone(), of.per_key);
         let known = self.specs.iter().position(|spec| {
             !spec.gone && *spec.level == *level && matches!(spec.definition.counts, Counts::Throttled(_))
         });
-        let took = self.school.spreads.get(&service).and_then(|spread| spread.most_keep_to());
-        let spec = match took.filter(|_| throttled) {
-            Some(took) => {
-                let flows = rate.units() as f64 / rate.window().as_secs_f64() * took.as_secs_f64();
-                let bound = (flows.ceil() as u64).max(1);
+        let spec = match self.school.herds.get(&spec).copied().filter(|_| throttled) {
+            Some(bound) => {
                 let definition = Definition::in_flight(Counts::Throttled(bound), Reserve::default());
                 let spec = self.define_one(&level, definition, per_key, now);
                 let limit = self.instance(spec, key.as_deref(), now);

@@ -159,6 +159,7 @@ impl Engine {
         self.facts_changed();
         let index = self.window_of(scope, now);
         let rules = self.rules_of(&self.windows[index].scope);
+        self.begin_to_throttle(index, now);
         let window = &mut self.windows[index];
         let before = window.until;
         window.until = window.until.max(now.after(span));
@@ -182,6 +183,18 @@ impl Engine {
         for lane in self.lanes_of(&concerned) {
             let route = self.lanes[lane as usize].route.clone();
             self.mark_route(&route);
+        }
+    }
+
+    /// A window is about to open. Services of which calls go throttled already go on as they began to.
+    fn begin_to_throttle(&mut self, index: usize, now: Nanos) {
+        let live = self.windows.iter().filter(|window| window.tail > now);
+        let throttled: Vec<Option<u32>> = live.map(|window| self.service_in(&window.scope)).collect();
+        let own = self.service_in(&self.windows[index].scope);
+        if !throttled.contains(&None) {
+            self.judge_herds(|service| {
+                own.is_none_or(|own| own == service) && !throttled.contains(&Some(service))
+            });
         }
     }
 
