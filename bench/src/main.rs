@@ -54,7 +54,7 @@ const USAGE: &str = "usage: tidegate-bench TABLE [--short]
        tidegate-bench bucket|backoff|gate --count CONTENDER N
        tidegate-bench loops --count engine|gate LOOPS N
        tidegate-bench curve --count LOOPS WAITERS
-       tidegate-bench queue --run CONTENDER WAITERS
+       tidegate-bench queue --run CONTENDER WAITERS RUNS
        tidegate-bench clients --trace COLUMN";
 
 fn main() -> Result<()> {
@@ -69,7 +69,9 @@ fn main() -> Result<()> {
         ["gate", "--count", contender, times] => gate::count(contender, times.parse()?),
         ["loops", "--count", driver, loops, times] => loops::count(driver, loops.parse()?, times.parse()?),
         ["curve", "--count", loops, waiters] => curve::count(loops.parse()?, waiters.parse()?),
-        ["queue", "--run", contender, waiters] => queue::run(contender, waiters.parse()?),
+        ["queue", "--run", contender, waiters, runs] => {
+            queue::run(contender, waiters.parse()?, runs.parse()?)
+        }
         #[cfg(unix)]
         ["clients", "--trace", column] => clients::trace(column),
         _ => bail!(USAGE),

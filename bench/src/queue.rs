@@ -54,15 +54,17 @@ pub fn table(effort: Effort) -> Result<()> {
     displacements(load)
 }
 
-/// Drains one queue of one limiter once, for a profiler.
-pub fn run(contender: &str, waiters: usize) -> Result<()> {
+/// Drains queues of one limiter, for a profiler.
+pub fn run(contender: &str, waiters: usize, runs: usize) -> Result<()> {
     let load = Load { waiters, rate: 200_000, burst: 2_000 };
-    let (_, queue) = contenders(load)?
-        .into_iter()
-        .find(|(name, _)| name.contains(contender))
-        .with_context(|| format!("no contender `{contender}`"))?;
-    let run = queue.drain(waiters)?;
-    println!("{:.3} of ideal, {:.0} ms CPU", run.seconds / load.ideal(), run.cpu * 1e3);
+    for _ in 0..runs {
+        let (_, queue) = contenders(load)?
+            .into_iter()
+            .find(|(name, _)| name.contains(contender))
+            .with_context(|| format!("no contender `{contender}`"))?;
+        let run = queue.drain(waiters)?;
+        println!("{:.3} of ideal, {:.0} ms CPU", run.seconds / load.ideal(), run.cpu * 1e3);
+    }
     Ok(())
 }
 
@@ -135,11 +137,11 @@ fn ours(load: Load, algorithm: &str) -> Result<Box<dyn Waited>> {
         load.rate, load.burst
     );
     let gate = Gate::builder().config(Config::parse(&config)?).build()?;
-    let call = Arc::new(Call::to("api"));
+    let call = Call::to("api");
     Ok(Box::new(move || {
         let (gate, call) = (gate.clone(), call.clone());
         // The permit is given back at once.
-        async move { gate.acquire(&*call).await.map(drop).map_err(Into::into) }
+        async move { gate.acquire(call).await.map(drop).map_err(Into::into) }
     }))
 }
 

@@ -181,21 +181,30 @@ impl std::hash::Hash for Found {
 /// let call = Call::to("openai").model("gpt-4o").loop_id("agent-7").priority(Priority::High).tokens(1_200);
 /// assert_eq!(call.service(), "openai");
 /// ```
-#[derive(Debug, Default)]
+///
+/// A clone is the same call once more: cheap, however much it says. Who changes one changes no other.
+#[derive(Clone, Debug, Default)]
 pub struct Call {
-    pub(crate) shape: Arc<Shape>,
-    pub(crate) loop_id: Option<Arc<str>>,
-    pub(crate) priority: Option<Priority>,
-    pub(crate) cost: Cost,
-    pub(crate) estimated: bool,
-    pub(crate) timeout: Option<Duration>,
-    /// Where the engine that saw it last found its route: a call made again costs no look-up.
-    pub(crate) route: AtomicU64,
+    // Behind a pointer: whoever waits keeps its call, and a future is moved more than once on its way into a task.
+    pub(crate) said: Arc<Said>,
 }
 
-impl Clone for Call {
+/// What a call says.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    pub shape: Arc<Shape>,
+    pub loop_id: Option<Arc<str>>,
+    pub priority: Option<Priority>,
+    pub cost: Cost,
+    pub estimated: bool,
+    pub timeout: Option<Duration>,
+    /// Where the engine that saw it last found its route: a call made again costs no look-up.
+    pub route: AtomicU64,
+}
+
+impl Clone for Said {
     fn clone(&self) -> Self {
-        Call {
+        Said {
             shape: self.shape.clone(),
             loop_id: self.loop_id.clone(),
             priority: self.priority,
@@ -217,7 +226,8 @@ impl Call {
     /// A call to a service, by its name in the config.
     #[must_use]
     pub fn to(service: &str) -> Call {
-        Call { shape: Arc::new(Shape { service: service.into(), ..Shape::default() }), ..Call::default() }
+        let shape = Arc::new(Shape { service: service.into(), ..Shape::default() });
+        Call { said: Arc::new(Said { shape, ..Said::default() }) }
     }
 
     /// Method and path, such as `POST /v1/embeddings`.
@@ -235,7 +245,7 @@ impl Call {
     /// The loop that makes it: an agent, a job, a tenant.
     #[must_use]
     pub fn loop_id(mut self, id: &str) -> Call {
-        self.loop_id = Some(id.into());
+        self.say().loop_id = Some(id.into());
         self
     }
 
@@ -254,7 +264,7 @@ impl Call {
     /// How urgent it is; else its loop type's priority, else normal.
     #[must_use]
     pub fn priority(mut self, priority: Priority) -> Call {
-        self.priority = Some(priority);
+        self.say().priority = Some(priority);
         self
     }
 
@@ -291,14 +301,14 @@ impl Call {
     /// Dollars it will cost.
     #[must_use]
     pub fn usd(mut self, dollars: f64) -> Call {
-        self.cost.set_usd(dollars);
+        self.say().cost.set_usd(dollars);
         self
     }
 
     /// Units of any dimension.
     #[must_use]
     pub fn units(mut self, dimension: Dimension, units: u64) -> Call {
-        self.cost.set(dimension, units);
+        self.say().cost.set(dimension, units);
         self
     }
 
@@ -306,83 +316,89 @@ impl Call {
     /// refused.
     #[must_use]
     pub fn estimated(mut self) -> Call {
-        self.estimated = true;
+        self.say().estimated = true;
         self
     }
 
     /// How long it may wait; zero means not at all.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Call {
-        self.timeout = Some(timeout);
+        self.say().timeout = Some(timeout);
         self
     }
 
     /// The service it goes to.
     #[must_use]
     pub fn service(&self) -> &str {
-        &self.shape.service
+        &self.said.shape.service
     }
 
     /// The model it asks for, if it says so.
     #[must_use]
     pub fn stated_model(&self) -> Option<&str> {
-        self.shape.model.as_deref()
+        self.said.shape.model.as_deref()
     }
 
     /// The same, to be kept for longer than the call.
     #[must_use]
     pub fn shared_model(&self) -> Option<Arc<str>> {
-        self.shape.model.clone()
+        self.said.shape.model.clone()
     }
 
     /// How urgent it is, if it says so itself.
     #[must_use]
     pub fn stated_priority(&self) -> Option<Priority> {
-        self.priority
+        self.said.priority
     }
 
     /// Who makes it, if it says so.
     #[must_use]
     pub fn stated_loop(&self) -> Option<&str> {
-        self.loop_id.as_deref()
+        self.said.loop_id.as_deref()
     }
 
     /// The type of its loop, if it says so.
     #[must_use]
     pub fn stated_loop_type(&self) -> Option<&str> {
-        self.shape.loop_type.as_deref()
+        self.said.shape.loop_type.as_deref()
     }
 
     /// Method and path, if it says so.
     #[must_use]
     pub fn stated_endpoint(&self) -> Option<&str> {
-        self.shape.endpoint.as_deref()
+        self.said.shape.endpoint.as_deref()
     }
 
     /// The fingerprint of the API key it uses, if it says so.
     #[must_use]
     pub fn stated_key(&self) -> Option<&str> {
-        self.shape.key.as_deref()
+        self.said.shape.key.as_deref()
     }
 
     /// How long it may wait, if it says so.
     #[must_use]
     pub fn stated_timeout(&self) -> Option<Duration> {
-        self.timeout
+        self.said.timeout
     }
 
     /// What it costs.
     #[must_use]
     pub fn cost(&self) -> &Cost {
-        &self.cost
+        &self.said.cost
     }
 
     fn shaped(mut self, change: impl FnOnce(&mut Shape)) -> Call {
-        let shape = Arc::make_mut(&mut self.shape);
+        let said = self.say();
+        let shape = Arc::make_mut(&mut said.shape);
         change(shape);
         shape.found = Found::default();
-        self.route = AtomicU64::new(0);
+        said.route = AtomicU64::new(0);
         self
+    }
+
+    /// What it says, to be changed; its clones keep what they said.
+    fn say(&mut self) -> &mut Said {
+        Arc::make_mut(&mut self.said)
     }
 }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use tidegate_core::engine::{Arrived, Place};
-use tidegate_core::{Call, Grant, Nanos, Refusal, Ticket, Verdict};
+use tidegate_core::{Call, Grant, Nanos, Ticket, Verdict};
 
 use crate::gate::{Gate, Shared};
 use crate::permit::Permit;
@@ -21,17 +21,17 @@ use crate::timer::Sleeper;
 #[must_use = "nothing happens until it is awaited"]
 #[derive(Debug)]
 pub struct Acquire {
-    gate: Arc<Shared>,
+    /// The permit takes it along: gone once the verdict is known.
+    gate: Option<Arc<Shared>>,
+    call: Call,
     sleeper: Sleeper,
-    model: Option<Arc<str>>,
     state: State,
 }
 
 #[derive(Debug)]
 enum State {
-    New(Call, Option<Turn>),
+    New(Option<Turn>),
     Waiting(Waiting),
-    Done,
 }
 
 /// A call in the queue.
@@ -59,20 +59,20 @@ pub(crate) enum Entered {
 
 impl Acquire {
     pub(crate) fn new(gate: Arc<Shared>, call: Call, sleeper: Sleeper) -> Acquire {
-        Acquire { gate, sleeper, model: call.shared_model(), state: State::New(call, None) }
+        Acquire { gate: Some(gate), call, sleeper, state: State::New(None) }
     }
 
     /// For an attempt of a call that came before.
     pub(crate) fn again(gate: Arc<Shared>, call: Call, sleeper: Sleeper, turn: Turn) -> Acquire {
-        Acquire { gate, sleeper, model: call.shared_model(), state: State::New(call, Some(turn)) }
+        Acquire { gate: Some(gate), call, sleeper, state: State::New(Some(turn)) }
     }
 
     /// Where the call stands in the queue, if it waits.
     #[must_use]
     pub fn place(&self) -> Option<Place> {
-        match &self.state {
-            State::Waiting(waiting) => self.gate.place(waiting.ticket),
-            State::New(..) | State::Done => None,
+        match (&self.gate, &self.state) {
+            (Some(gate), State::Waiting(waiting)) => gate.place(waiting.ticket),
+            _ => None,
         }
     }
 
@@ -90,14 +90,19 @@ impl Acquire {
         }
     }
 
-    fn granted(&mut self, grant: Grant, waited: Duration) -> Poll<Result<Permit, Refused>> {
-        self.state = State::Done;
-        Poll::Ready(Ok(Permit::new(grant, waited, self.model.take(), self.gate.clone())))
-    }
-
-    fn refused(&mut self, refusal: Refusal) -> Poll<Result<Permit, Refused>> {
-        self.state = State::Done;
-        Poll::Ready(Err(self.gate.refused(refusal)))
+    /// What comes of a verdict. Nobody waits any more.
+    fn end(&mut self, verdict: Verdict) -> Option<Result<Permit, Refused>> {
+        let gate = self.gate.take()?;
+        Some(match verdict {
+            Verdict::Granted(grant) => {
+                let waited = match &self.state {
+                    State::Waiting(Waiting { since, .. }) => grant.granted_at().since(*since),
+                    State::New(_) => Duration::ZERO,
+                };
+                Ok(Permit::new(grant, waited, self.call.shared_model(), gate))
+            }
+            Verdict::Refused(refusal) => Err(gate.refused(refusal)),
+        })
     }
 }
 
@@ -106,31 +111,34 @@ impl Future for Acquire {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        match this.state {
-            State::New(ref call, turn) => match this.gate.enqueue(call, turn, context.waker()) {
-                Ok(Entered::Granted(grant)) => return this.granted(grant, Duration::ZERO),
-                Ok(Entered::Waiting(waiting)) => this.state = State::Waiting(waiting),
-                Err(refusal) => return this.refused(refusal),
-            },
-            State::Waiting(Waiting { seat, since, .. }) => match this.gate.look(seat, context.waker()) {
-                Some(Verdict::Granted(grant)) => {
-                    let waited = grant.granted_at().since(since);
-                    return this.granted(grant, waited);
+        let Some(gate) = &this.gate else { return Poll::Pending };
+        let verdict = match this.state {
+            State::New(turn) => match gate.enqueue(&this.call, turn, context.waker()) {
+                Ok(Entered::Granted(grant)) => Some(Verdict::Granted(grant)),
+                Ok(Entered::Waiting(waiting)) => {
+                    this.state = State::Waiting(waiting);
+                    None
                 }
-                Some(Verdict::Refused(refusal)) => return this.refused(refusal),
-                None => {}
+                Err(refusal) => Some(Verdict::Refused(refusal)),
             },
-            State::Done => return Poll::Pending,
+            State::Waiting(Waiting { seat, .. }) => gate.look(seat, context.waker()),
+        };
+        match verdict {
+            None => gate.timer.ensure(gate, this.sleeper),
+            Some(verdict) => {
+                if let Some(result) = this.end(verdict) {
+                    return Poll::Ready(result);
+                }
+            }
         }
-        this.gate.timer.ensure(&this.gate, this.sleeper);
         Poll::Pending
     }
 }
 
 impl Drop for Acquire {
     fn drop(&mut self) {
-        if let State::Waiting(waiting) = self.state {
-            self.gate.leave(waiting);
+        if let (Some(gate), State::Waiting(waiting)) = (&self.gate, &self.state) {
+            gate.leave(*waiting);
         }
     }
 }

@@ -32,6 +32,7 @@ pub mod gate;
 mod held;
 pub mod learned;
 pub mod limiter;
+mod lock;
 pub mod outcome;
 pub mod permit;
 pub mod refused;
@@ -46,6 +47,7 @@ pub mod state;
 mod timer;
 #[cfg(feature = "tower")]
 pub mod tower;
+mod tray;
 pub mod window;
 #[cfg(feature = "wire")]
 pub mod wire;

@@ -1,7 +1,6 @@
 //! Admission: a new call passes every limit on its route or consumes nothing anywhere.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::arrived::Arrived;
@@ -26,7 +25,8 @@ impl Engine {
     #[inline(always)]
     pub fn admit_at_sight(&mut self, call: &Call, now: Nanos) -> Option<Grant> {
         let now = self.clock(now);
-        let skeleton = self.known_route(call).filter(|_| call.cost.is_plain() && now < self.windows_due)?;
+        let skeleton =
+            self.known_route(call).filter(|_| call.said.cost.is_plain() && now < self.windows_due)?;
         match self.pass_or_arrive(skeleton, call, now) {
             ControlFlow::Break(grant) => Some(grant),
             ControlFlow::Continue(_) => None,
@@ -129,8 +129,13 @@ impl Engine {
         if let Some(grant) = self.observe(&arrival, call, now) {
             return Ok(Admission::Granted(grant));
         }
-        self.advance(now);
         let deadline = now.after(timeout);
+        if arrived.is_none()
+            && let Some(ticket) = self.join(&arrival, call, deadline, now)
+        {
+            return Ok(Admission::Waiting(ticket));
+        }
+        self.advance(now);
         let patient = self.patient || arrived.is_some();
         if let Some(refusal) = self.shut_out(&arrival, patient, deadline, now) {
             return Err(refusal);
@@ -177,6 +182,31 @@ impl Engine {
         }
         self.shed_for(ticket, now)?;
         Ok(Admission::Waiting(ticket))
+    }
+
+    /// A call comes to a line of calls that cost what it costs. It goes after all of them, so nothing changes for anybody,
+    /// and whether the line moves by now is left to when it is next seen to: for many at once, and not by everybody who
+    /// comes. Not where more has to be known: who has left a queue that is full, how a breaker is, who goes past the line
+    /// because it would wait there for too long.
+    fn join(&mut self, arrival: &Arrival, call: &Call, deadline: Nanos, now: Nanos) -> Option<Ticket> {
+        let lane = self.lane_of(arrival)?;
+        let Lane { tail, len, bound, .. } = self.lanes[lane as usize];
+        let run = self.run_of(tail);
+        if run.len != len || run.like.units != arrival.units {
+            return None;
+        }
+        let Skeleton { service, breaker, .. } = self.skeletons[arrival.skeleton as usize];
+        let service = &self.services[service as usize];
+        if breaker != NIL || service.waiting() >= service.max_waiting {
+            return None;
+        }
+        let arrived = self.arrived(now);
+        let ahead = self.ahead_of_arrival(lane, arrived);
+        if self.forecast_behind(lane, &ahead, &arrival.units, bound, now) > deadline {
+            return None;
+        }
+        let (waiter, _) = self.seat(arrival, call, deadline, arrived);
+        Some(Ticket { index: waiter, generation: self.waiters[waiter as usize].generation })
     }
 
     /// A waiting call goes away: its place is freed and those behind it advance. Says whether it waited.
@@ -260,11 +290,15 @@ impl Engine {
         if self.skeletons[arrival.skeleton as usize].observe {
             return Ok(());
         }
-        let route: Arc<[Use]> = match self.lane_of(arrival) {
-            Some(lane) => self.lanes[lane as usize].route.clone(),
-            None => self.route_of(arrival.skeleton, arrival.loop_).into(),
+        let own;
+        let route: &[Use] = match self.lane_of(arrival) {
+            Some(lane) => &self.lanes[lane as usize].route,
+            None => {
+                own = self.route_of(arrival.skeleton, arrival.loop_);
+                &own
+            }
         };
-        let refused = self.fit_units(&mut arrival.units, &route, arrival.class, call.estimated);
+        let refused = self.fit_units(&mut arrival.units, route, arrival.class, call.said.estimated);
         refused.map_or(Ok(()), |(limit, cost, capacity)| {
             Err(Refusal {
                 reason: Reason::TooLarge { cost, capacity },
@@ -318,7 +352,8 @@ impl Engine {
             }
         }
         let waiter = self.new_waiter(arrived);
-        let like = Like { units: arrival.units, estimated: call.estimated, shape: call.shape.clone() };
+        let like =
+            Like { units: arrival.units, estimated: call.said.estimated, shape: call.said.shape.clone() };
         self.push_waiter(waiter, lane, like, deadline);
         (waiter, lane)
     }

@@ -111,17 +111,17 @@ impl Engine {
     pub fn passages(&mut self, call: &Call, now: Nanos) -> Result<Vec<Passage>, Refusal> {
         let now = self.clock(now);
         let skeleton = self.route_for(call, now)?;
-        let mut units = self.skeletons[skeleton as usize].layout.units_of(&call.cost);
+        let mut units = self.skeletons[skeleton as usize].layout.units_of(&call.said.cost);
         let loop_ = self.known_loop(call);
         let class = self.class_of(skeleton, call);
         let route = self.route_of(skeleton, loop_);
         if !self.skeletons[skeleton as usize].observe {
-            self.fit_units(&mut units, &route, class, call.estimated);
+            self.fit_units(&mut units, &route, class, call.said.estimated);
         }
         let mut passages: Vec<Passage> =
             route.iter().filter_map(|&(limit, slot)| self.passage(limit, units[slot as usize])).collect();
         if loop_ == NIL
-            && let Some(name) = &call.loop_id
+            && let Some(name) = &call.said.loop_id
         {
             // It gets its own limits when it first calls.
             let slots = &self.skeletons[skeleton as usize].loop_slots;
@@ -153,7 +153,7 @@ impl Engine {
                 into.push(self.stand(limit, now));
             }
         }
-        if call.loop_id.is_some() {
+        if call.said.loop_id.is_some() {
             let mut at = self.loops.get(loop_ as usize).map_or(NIL, |record| record.first);
             for _ in 0..self.loop_specs.len() {
                 // A loop that is not there has spent nothing.
@@ -197,7 +197,7 @@ impl Engine {
     }
 
     fn class_of(&self, skeleton: u32, call: &Call) -> Priority {
-        call.priority.unwrap_or(self.skeletons[skeleton as usize].priority)
+        call.said.priority.unwrap_or(self.skeletons[skeleton as usize].priority)
     }
 
     fn stand(&mut self, limit: u32, now: Nanos) -> Stand {

@@ -63,7 +63,7 @@ impl Engine {
 
     /// The loop that a call names, if it is remembered.
     pub(super) fn known_loop(&self, call: &Call) -> u32 {
-        let Some(name) = &call.loop_id else { return NO_LOOP };
+        let Some(name) = &call.said.loop_id else { return NO_LOOP };
         let same = |index: &u32| self.loops[*index as usize].name.as_ref() == Some(name);
         self.loop_index.find(self.loop_hasher.hash_one(&**name), same).map_or(NO_LOOP, |index| *index)
     }

@@ -116,6 +116,8 @@ pub struct Grant {
     at: Nanos,
     /// The limit that held it longest, if it waited.
     held_by: u32,
+    /// Whether nobody waits for its end, as far as was known when it was given.
+    quiet: bool,
 }
 
 /// A call in flight: what it took, from where, under which config.
@@ -148,6 +150,13 @@ impl Grant {
     #[must_use]
     pub fn departure(&self) -> Departure {
         Departure { index: self.index, at: self.at }
+    }
+
+    /// Whether the end of a call that cost what it reserved is nobody's concern: it holds no slot that another could
+    /// have, and nothing is to be remembered of it. Then it may be finished at any time.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
     }
 
     /// When it was given.
@@ -434,7 +443,7 @@ impl Engine {
         if noted {
             self.note(index, at);
         }
-        Grant { index, class, names_model, at, held_by: NIL }
+        Grant { index, class, names_model, at, held_by: NIL, quiet: false }
     }
 }
 

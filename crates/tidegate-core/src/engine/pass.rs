@@ -31,8 +31,8 @@ impl Engine {
             Some(skeleton) => skeleton,
             None => self.find_route(call, now)?,
         };
-        if !call.cost.is_plain() {
-            self.check_cost(&call.cost)?;
+        if !call.said.cost.is_plain() {
+            self.check_cost(&call.said.cost)?;
         }
         Ok(skeleton)
     }
@@ -43,15 +43,15 @@ impl Engine {
             skeleton,
             loop_,
             class,
-            units: self.skeletons[skeleton as usize].layout.units_of(&call.cost),
+            units: self.skeletons[skeleton as usize].layout.units_of(&call.said.cost),
         }
     }
 
     /// The loop and the base priority of a call.
     #[inline(always)]
     fn on_behalf_of(&mut self, skeleton: u32, call: &Call, now: Nanos) -> (u32, Priority) {
-        let loop_ = self.loop_for(call.loop_id.as_ref(), now);
-        (loop_, call.priority.unwrap_or(self.skeletons[skeleton as usize].priority))
+        let loop_ = self.loop_for(call.said.loop_id.as_ref(), now);
+        (loop_, call.said.priority.unwrap_or(self.skeletons[skeleton as usize].priority))
     }
 
     /// Lets a call go that fits, if nobody waits at any of its limits. Else it has arrived, and it is for others to say
@@ -67,9 +67,9 @@ impl Engine {
         let arranged;
         let layout = &self.skeletons[skeleton as usize].layout;
         let units = match layout.as_in_cost() {
-            true => call.cost.known(),
+            true => call.said.cost.known(),
             false => {
-                arranged = layout.units_of(&call.cost);
+                arranged = layout.units_of(&call.said.cost);
                 &arranged
             }
         };

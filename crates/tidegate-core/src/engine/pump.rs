@@ -221,6 +221,7 @@ impl Engine {
         self.keep_credit(lane, in_turn, &units, now);
         let mut grant = self.spend(skeleton, loop_, class, units, &route, stamp, now);
         grant.held_by = held_by;
+        grant.quiet = !self.is_noted(&grant) && self.frees_nothing(&grant);
         for &(limit, slot) in route.iter() {
             let units = i128::from(units[slot as usize]);
             self.charge_flow(limit, (loop_, skeleton, class as u8), units, in_turn && limit == bound, lane);

@@ -143,15 +143,15 @@ impl Engine {
     /// The skeleton of a call's route, if it was found before under this config.
     #[inline]
     pub(super) fn known_route(&self, call: &Call) -> Option<u32> {
-        let cached = call.route.load(Ordering::Relaxed);
+        let cached = call.said.route.load(Ordering::Relaxed);
         ((cached >> 32) as u32 == self.tag).then_some(cached as u32)
     }
 
     /// The skeleton of a call's route.
     #[inline(never)]
     pub(super) fn find_route(&mut self, call: &Call, now: Nanos) -> Result<u32, Refusal> {
-        let skeleton = self.resolve_shape(&call.shape, now)?;
-        call.route.store(u64::from(self.tag) << 32 | u64::from(skeleton), Ordering::Relaxed);
+        let skeleton = self.resolve_shape(&call.said.shape, now)?;
+        call.said.route.store(u64::from(self.tag) << 32 | u64::from(skeleton), Ordering::Relaxed);
         Ok(skeleton)
     }
 

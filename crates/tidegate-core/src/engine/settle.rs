@@ -192,12 +192,24 @@ impl Engine {
     /// Whether the end of a call is nobody's concern, if it cost what it reserved: nobody waits, or it frees no slot.
     #[inline]
     fn ends_unnoticed(&self, grant: &Grant) -> bool {
-        self.waiting == 0 || {
-            let InFlightCall { skeleton, loop_, penalty, .. } = self.in_flight[grant.index as usize];
-            let own = self.loops.get(loop_ as usize).map_or(NIL, |record| record.first);
-            let Skeleton { ref slots, breaker, .. } = self.skeletons[skeleton as usize];
-            slots.is_empty() && own == NIL && penalty == 0 && breaker == NIL
-        }
+        self.waiting == 0 || self.frees_nothing(grant)
+    }
+
+    /// Whether a call holds nothing that another could have.
+    #[inline]
+    pub(super) fn frees_nothing(&self, grant: &Grant) -> bool {
+        let InFlightCall { skeleton, loop_, penalty, .. } = self.in_flight[grant.index as usize];
+        let own = self.loops.get(loop_ as usize).map_or(NIL, |record| record.first);
+        let Skeleton { ref slots, breaker, .. } = self.skeletons[skeleton as usize];
+        slots.is_empty() && own == NIL && penalty == 0 && breaker == NIL
+    }
+
+    /// Whether something is to be remembered of a call when it ends.
+    #[inline(always)]
+    pub(super) fn is_noted(&self, grant: &Grant) -> bool {
+        self.is_marked(grant.index)
+            || self.passes.get(grant.index as usize).is_some_and(Option::is_some)
+            || self.book.is_some()
     }
 
     /// The end of most calls: it cost what it reserved, nothing is to be remembered of it, and nobody is concerned.
@@ -206,11 +218,7 @@ impl Engine {
     /// The grant, if there is more to do: see [`Engine::finish`].
     #[inline(always)]
     pub fn finish_unnoticed(&mut self, grant: Grant) -> Result<(), Grant> {
-        let index = grant.index as usize;
-        let is_noted = self.is_marked(grant.index)
-            || self.passes.get(index).is_some_and(Option::is_some)
-            || self.book.is_some();
-        if is_noted || !self.ends_unnoticed(&grant) || !self.free_slots(&grant) {
+        if self.is_noted(&grant) || !self.ends_unnoticed(&grant) || !self.free_slots(&grant) {
             return Err(grant);
         }
         self.free_in_flight.push(grant.index);

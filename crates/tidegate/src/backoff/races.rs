@@ -18,7 +18,7 @@ use tidegate_core::time::{Nanos, whole_nanos};
 use super::line::{Line, PACE, RELEASE, Turn};
 use super::shelf::{Shelf, Shelved};
 use super::watchers::List;
-use super::window::{Lock, Window, Word};
+use super::window::{Window, Word};
 
 impl Word for Checked {
     fn load(&self) -> u64 {
@@ -31,12 +31,6 @@ impl Word for Checked {
 
     fn lower(&self, at: u64) -> bool {
         self.fetch_min(at, Ordering::SeqCst) > at
-    }
-}
-
-impl<S: Default> Lock<S> for Mutex<S> {
-    fn with<T>(&self, work: impl FnOnce(&mut S) -> T) -> T {
-        work(&mut self.lock().unwrap())
     }
 }
 

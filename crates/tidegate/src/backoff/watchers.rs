@@ -12,7 +12,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tidegate_core::time::Nanos;
 
-use super::window::{Lock, Word};
+use super::window::Word;
+use crate::lock::Lock;
 
 /// Somebody who wants to know of changes.
 pub(crate) trait Watch: Send + Sync {

@@ -48,6 +48,7 @@ use tidegate_core::time::Nanos;
 
 use super::line::{Line, RELEASE, Ticket, Turn, Woken};
 use super::watchers::{Course, Followed, List, News, Watch, Watchers};
+use crate::lock::Lock;
 
 /// An atomic deadline.
 pub(super) trait Word: Default {
@@ -70,17 +71,6 @@ impl Word for AtomicU64 {
 
     fn lower(&self, at: u64) -> bool {
         self.fetch_min(at, Ordering::AcqRel) > at
-    }
-}
-
-/// A lock around something.
-pub(super) trait Lock<S>: Default {
-    fn with<T>(&self, work: impl FnOnce(&mut S) -> T) -> T;
-}
-
-impl<S: Default> Lock<S> for Mutex<S> {
-    fn with<T>(&self, work: impl FnOnce(&mut S) -> T) -> T {
-        work(&mut self.lock())
     }
 }
 

@@ -4,7 +4,8 @@
 //! awaited and nobody is woken while it is held. A verdict is put into the waiting call's seat under the
 //! lock, and the call is woken after it is released. So a call that is dropped finds, under the same lock,
 //! either that it still waits (and is taken out) or that its verdict is in its seat (and a permit in it is
-//! given back): there is no third case.
+//! given back): there is no third case. One that was woken takes its verdict from its seat without the gate's lock
+//! (see `seats`), and what it then leaves behind lies on a tray until somebody next takes that lock.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -25,9 +26,10 @@ use crate::outcome::Outcome;
 use crate::permit::Permit;
 use crate::refused::Refused;
 use crate::rules::Rules;
-use crate::seats::Seats;
+use crate::seats::{Seats, Usher};
 use crate::simple::priced;
 use crate::timer::Timer;
+use crate::tray::Tray;
 
 /// How long a call waits if neither it nor the config says.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -38,6 +40,8 @@ const RESET: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
+    seats: Seats,
+    tray: Tray<Laid>,
     /// What the config says about calls that failed. Whoever needs both locks takes this one first.
     rules: RwLock<Arc<Rules>>,
     clock: ClockSource,
@@ -56,12 +60,23 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) engine: Engine,
-    seats: Seats,
+    usher: Usher,
+    /// Empty, and ready for the tray.
+    spare: Laid,
     /// What the timer was last told.
     armed: Option<Nanos>,
     /// What the engine's time is ahead of the clock, in nanoseconds (or behind it, as two's complement): what the clock
     /// lost when it was reset, and what passed before it was made.
     lost: u64,
+}
+
+/// What calls leave behind for whoever next takes the lock.
+#[derive(Debug, Default)]
+struct Laid {
+    /// Seats that are free again.
+    seats: Vec<u32>,
+    /// Calls that ended, which is nobody's concern.
+    grants: Vec<Grant>,
 }
 
 impl Shared {
@@ -77,11 +92,14 @@ impl Shared {
         let now = clock.now();
         let lost = since.map_or(0, |since| since.0.wrapping_sub(now.0));
         let engine = Engine::new(&config, Nanos(now.0.wrapping_add(lost)), wall)?;
-        let inner = Mutex::new(Inner { engine, seats: Seats::default(), armed: None, lost });
+        let inner =
+            Mutex::new(Inner { engine, usher: Usher::default(), spare: Laid::default(), armed: None, lost });
         let rules = RwLock::new(Arc::new(Rules::new(config, refusals_count, &Rules::default())));
         let outputs = Mutex::default();
         Ok(Shared {
             inner,
+            seats: Seats::default(),
+            tray: Tray::default(),
             rules,
             clock,
             chance,
@@ -110,7 +128,7 @@ impl Shared {
 
     pub fn try_acquire(self: &Arc<Shared>, call: &Call) -> Result<Permit, Refused> {
         let now = self.clock.now();
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         let now = inner.time(now);
         match inner.engine.admit_at_sight(call, now) {
             Some(grant) => Ok(self.permit(inner, grant, call)),
@@ -153,7 +171,7 @@ impl Shared {
 
     pub fn enqueue(&self, call: &Call, turn: Option<Turn>, waker: &Waker) -> Result<Entered, Refusal> {
         let now = self.clock.now();
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         let now = inner.time(now);
         let admission = match turn {
             Some(Turn { arrived: Some(arrived), timeout }) => {
@@ -178,7 +196,8 @@ impl Shared {
         let entered = admission.map(|admission| match admission {
             Admission::Granted(grant) => Entered::Granted(grant),
             Admission::Waiting(ticket) => {
-                let seat = inner.seats.take(ticket, waker.clone());
+                let seat = inner.usher.seat(ticket);
+                self.seats.take(seat, waker.clone());
                 Entered::Waiting(Waiting { ticket, seat, since: now })
             }
         });
@@ -189,16 +208,18 @@ impl Shared {
 
     /// The verdict on a waiting call, if there is one; else `waker` will be woken.
     pub fn look(&self, seat: u32, waker: &Waker) -> Option<Verdict> {
-        let looked = self.inner.lock().seats.look(seat, waker);
-        looked.ok()
+        let verdict = self.seats.look(seat, waker).ok()?;
+        self.tray.lay(|laid| laid.seats.push(seat));
+        Some(verdict)
     }
 
     /// A waiting call goes away. If it was granted meanwhile, it never left.
     pub fn leave(&self, waiting: Waiting) {
         let now = self.clock.now();
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         let now = inner.time(now);
-        let unused = match inner.seats.leave(waiting.seat) {
+        inner.usher.free([waiting.seat]);
+        let unused = match self.seats.leave(waiting.seat) {
             Ok(Verdict::Granted(grant)) => {
                 inner.engine.cancel(grant, now);
                 None
@@ -218,9 +239,23 @@ impl Shared {
     /// A call ended, and nothing is known about it.
     #[inline]
     pub fn release(&self, grant: Grant) {
-        let mut inner = self.inner.lock();
-        if let Err(grant) = inner.engine.finish_unnoticed(grant) {
-            self.release_and_look(inner, grant);
+        match self.inner.try_lock() {
+            Some(mut inner) => {
+                if let Err(grant) = inner.engine.finish_unnoticed(grant) {
+                    self.release_and_look(inner, grant);
+                }
+            }
+            None => self.release_later(grant),
+        }
+    }
+
+    /// Somebody else holds the lock.
+    #[cold]
+    fn release_later(&self, grant: Grant) {
+        if grant.is_quiet() {
+            self.tray.lay(|laid| laid.grants.push(grant));
+        } else {
+            self.release_and_look(self.lock(), grant);
         }
     }
 
@@ -236,7 +271,7 @@ impl Shared {
         match outcome.into_known() {
             Ok(known) => known,
             Err(unread) => {
-                let inner = self.inner.lock();
+                let inner = self.lock();
                 let service = grant.and_then(|grant| inner.engine.service_of(grant)).map(str::to_owned);
                 drop(inner);
                 let (rules, service) = (self.rules(), service.unwrap_or_default());
@@ -283,7 +318,7 @@ impl Shared {
     }
 
     pub fn counts(&self, service: &str) -> Option<ServiceCounts> {
-        self.inner.lock().engine.counts(service)
+        self.lock().engine.counts(service)
     }
 
     pub fn limit(&self, name: &str) -> Option<LimitStatus> {
@@ -308,7 +343,7 @@ impl Shared {
     }
 
     pub fn waiting(&self) -> usize {
-        self.inner.lock().engine.waiting()
+        self.lock().engine.waiting()
     }
 
     /// What the config says about calls that failed.
@@ -325,12 +360,12 @@ impl Shared {
     /// The time as the engine sees it.
     pub fn now(&self) -> Nanos {
         let now = self.clock.now();
-        self.inner.lock().time(now)
+        self.lock().time(now)
     }
 
     /// That time as one that tokio's timers take.
     pub fn instant(&self, at: Nanos) -> tokio::time::Instant {
-        let lost = self.inner.lock().lost;
+        let lost = self.lock().lost;
         // A time that never comes stays one.
         let at = if at.is_never() { at } else { Nanos(at.0.wrapping_sub(lost)) };
         self.clock.tokio_instant(at)
@@ -343,14 +378,14 @@ impl Shared {
 
     /// Has every waiting call look again.
     pub fn wake_waiters(&self) {
-        let wakers = self.inner.lock().seats.wakers();
-        wake(wakers);
+        let all = self.lock().usher.all();
+        wake(all.filter_map(|seat| self.seats.waker(seat)).collect());
     }
 
     /// Does something with the engine at the present time, and hands out what came of it.
     pub fn act<T>(&self, what: impl FnOnce(&mut Engine, Nanos) -> T) -> T {
         let now = self.clock.now();
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         let now = inner.time(now);
         let result = what(&mut inner.engine, now);
         let noticed = inner.engine.take_notice();
@@ -365,7 +400,7 @@ impl Shared {
     #[cfg(feature = "sqlite")]
     pub fn act_quietly<T>(&self, what: impl FnOnce(&mut Engine, Nanos) -> T) -> T {
         let now = self.clock.now();
-        let mut inner = self.inner.lock();
+        let mut inner = self.lock();
         let now = inner.time(now);
         what(&mut inner.engine, now)
     }
@@ -385,13 +420,36 @@ impl Shared {
         wake(wakers);
     }
 
+    /// Takes the lock, and what lies ready for whoever does.
+    #[inline(always)]
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        let mut inner = self.inner.lock();
+        if self.tray.is_laid() {
+            self.clear_tray(&mut inner);
+        }
+        inner
+    }
+
+    #[inline(never)]
+    fn clear_tray(&self, inner: &mut Inner) {
+        let mut laid = self.tray.take(std::mem::take(&mut inner.spare));
+        inner.usher.free(laid.seats.drain(..));
+        for grant in laid.grants.drain(..) {
+            if let Err(grant) = inner.engine.finish_unnoticed(grant) {
+                let now = inner.engine.now();
+                inner.engine.finish(grant, None, now);
+            }
+        }
+        inner.spare = laid;
+    }
+
     /// Puts verdicts where their calls find them, and sets the timer. Whom to wake is for the caller, once the
     /// lock is free.
     fn deliver(&self, inner: &mut Inner) -> Vec<Waker> {
         self.see_to_pages(inner);
-        let Inner { engine, seats, armed, .. } = inner;
-        let decided = engine.verdicts().filter_map(|(ticket, verdict)| seats.decide(ticket, verdict));
-        let wakers = decided.collect();
+        let Inner { engine, usher, armed, .. } = inner;
+        let decide = |(ticket, verdict)| self.seats.decide(usher.seat_of(ticket), verdict);
+        let wakers = engine.verdicts().filter_map(decide).collect();
         let wake = engine.next_wake();
         if *armed != wake {
             *armed = wake;
