@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use tidegate_core::engine::{Arrived, Place};
-use tidegate_core::{Call, Grant, Nanos, Ticket, Verdict};
+use tidegate_core::{Call, Grant, Nanos, Verdict};
 
 use crate::gate::{Gate, Shared};
 use crate::permit::Permit;
@@ -37,7 +37,6 @@ enum State {
 /// A call in the queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
-    pub ticket: Ticket,
     pub seat: u32,
     pub since: Nanos,
 }
@@ -71,7 +70,7 @@ impl Acquire {
     #[must_use]
     pub fn place(&self) -> Option<Place> {
         match (&self.gate, &self.state) {
-            (Some(gate), State::Waiting(waiting)) => gate.place(waiting.ticket),
+            (Some(gate), State::Waiting(waiting)) => gate.place(waiting.seat),
             _ => None,
         }
     }

@@ -5,8 +5,8 @@
 //! a call that goes waits for nobody who lets others go meanwhile.
 //!
 //! A seat outlives the ticket: a verdict may lie in it long after the engine has given the ticket's place in the queue to
-//! another call. It is free for another call when its own has got up, and never before. Whoever gets up without the gate's
-//! lock says so on the gate's [`Tray`](crate::tray::Tray).
+//! another call. It is free for another call when its own has got up, and never before: seats are given out and come back
+//! beside the gate's lock, on its [`Tray`](crate::tray::Tray).
 //!
 //! Seats stay where they are, in blocks of which each is twice as large as the one before: none moves when more are
 //! needed, and to find one takes no lock. Blocks are not given back: there are as many seats as calls ever waited at once.
@@ -30,14 +30,13 @@ pub(crate) struct Seats {
     blocks: [OnceLock<Box<[Mutex<Seat>]>>; BLOCKS],
 }
 
-/// Which seats are taken, and by whom: kept under the gate's lock.
+/// Who sits where: kept under the gate's lock.
 #[derive(Debug, Default)]
 pub(crate) struct Usher {
-    free: Vec<u32>,
-    /// How many seats were ever given out.
-    given: u32,
     /// Which seat the call has that waits under a ticket, by the ticket's place.
-    of: Vec<u32>,
+    seats: Vec<u32>,
+    /// Under which ticket the call waits that sits there, by seat.
+    tickets: Vec<Option<Ticket>>,
 }
 
 #[derive(Debug, Default)]
@@ -50,32 +49,26 @@ enum Seat {
 }
 
 impl Usher {
-    /// A seat for a call that waits under `ticket`. Verdicts of calls that waited before must have been given out.
-    pub fn seat(&mut self, ticket: Ticket) -> u32 {
-        let seat = self.free.pop().unwrap_or_else(|| {
-            self.given += 1;
-            self.given - 1
-        });
-        if self.of.len() <= ticket.place() {
-            self.of.resize(ticket.place() + 1, 0);
+    /// The call that sits there waits under `ticket`. Verdicts of calls that waited before must have been given out.
+    pub fn note(&mut self, seat: u32, ticket: Ticket) {
+        if self.seats.len() <= ticket.place() {
+            self.seats.resize(ticket.place() + 1, 0);
         }
-        self.of[ticket.place()] = seat;
-        seat
+        self.seats[ticket.place()] = seat;
+        if self.tickets.len() <= seat as usize {
+            self.tickets.resize(seat as usize + 1, None);
+        }
+        self.tickets[seat as usize] = Some(ticket);
     }
 
     /// The seat of the call that waits under `ticket`.
     pub fn seat_of(&self, ticket: Ticket) -> u32 {
-        self.of[ticket.place()]
+        self.seats[ticket.place()]
     }
 
-    /// Whoever had these has got up.
-    pub fn free(&mut self, seats: impl IntoIterator<Item = u32>) {
-        self.free.extend(seats);
-    }
-
-    /// Every seat that was ever given out.
-    pub fn all(&self) -> std::ops::Range<u32> {
-        0..self.given
+    /// Under which ticket the call waited that sits there, if it ever did.
+    pub fn ticket_of(&self, seat: u32) -> Option<Ticket> {
+        self.tickets.get(seat as usize).copied().flatten()
     }
 }
 

@@ -4,10 +4,13 @@
 //! awaited and nobody is woken while it is held. A verdict is put into the waiting call's seat under the
 //! lock, and the call is woken after it is released. So a call that is dropped finds, under the same lock,
 //! either that it still waits (and is taken out) or that its verdict is in its seat (and a permit in it is
-//! given back): there is no third case. One that was woken takes its verdict from its seat without the gate's lock
-//! (see `seats`), and what it then leaves behind lies on a tray until somebody next takes that lock.
+//! given back): there is no third case.
+//!
+//! Hundreds may be let go at once, and nobody waits for that: one that was woken takes its verdict from its seat
+//! without the gate's lock (see `seats`), and who comes meanwhile leaves its call to the one at work (see `tray`).
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
@@ -16,7 +19,7 @@ use tidegate_core::engine::{Arrived, ChangeError, Ended, LimitStatus, Place, Ser
 use tidegate_core::learn::Outputs;
 use tidegate_core::reply::UnixMillis;
 use tidegate_core::retry::Failure;
-use tidegate_core::{Admission, Call, Engine, Grant, Nanos, Reason, Refusal, Ticket, Verdict};
+use tidegate_core::{Admission, Call, Engine, Grant, Nanos, Reason, Refusal, Verdict};
 
 use crate::acquire::{Entered, Turn, Waiting};
 use crate::chance::Chance;
@@ -35,13 +38,18 @@ use crate::tray::Tray;
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// A clock that stepped back by more than this was reset; less is what two cores may differ by.
 const RESET: Duration = Duration::from_secs(1);
+/// How often one at work looks who came meanwhile before it leaves the lock to another.
+const LOOKS: u32 = 8;
 
 /// What all clones of a gate, its permits and its waiting calls share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     inner: Mutex<Inner>,
     seats: Seats,
-    tray: Tray<Laid>,
+    tray: Tray<Newcomer, Grant>,
+    /// What the engine's time is ahead of the clock, in nanoseconds (or behind it, as two's complement): what the clock
+    /// lost when it was reset, and what passed before it was made. Changed under the lock only.
+    lost: AtomicU64,
     /// What the config says about calls that failed. Whoever needs both locks takes this one first.
     rules: RwLock<Arc<Rules>>,
     clock: ClockSource,
@@ -62,21 +70,19 @@ pub(super) struct Inner {
     pub(super) engine: Engine,
     usher: Usher,
     /// Empty, and ready for the tray.
-    spare: Laid,
+    came: Vec<Newcomer>,
+    ended: Vec<Grant>,
     /// What the timer was last told.
     armed: Option<Nanos>,
-    /// What the engine's time is ahead of the clock, in nanoseconds (or behind it, as two's complement): what the clock
-    /// lost when it was reset, and what passed before it was made.
-    lost: u64,
 }
 
-/// What calls leave behind for whoever next takes the lock.
-#[derive(Debug, Default)]
-struct Laid {
-    /// Seats that are free again.
-    seats: Vec<u32>,
-    /// Calls that ended, which is nobody's concern.
-    grants: Vec<Grant>,
+/// A call that came while somebody was at work with the lock.
+#[derive(Debug)]
+struct Newcomer {
+    call: Call,
+    turn: Option<Turn>,
+    seat: u32,
+    at: Nanos,
 }
 
 impl Shared {
@@ -92,14 +98,20 @@ impl Shared {
         let now = clock.now();
         let lost = since.map_or(0, |since| since.0.wrapping_sub(now.0));
         let engine = Engine::new(&config, Nanos(now.0.wrapping_add(lost)), wall)?;
-        let inner =
-            Mutex::new(Inner { engine, usher: Usher::default(), spare: Laid::default(), armed: None, lost });
+        let inner = Mutex::new(Inner {
+            engine,
+            usher: Usher::default(),
+            came: Vec::new(),
+            ended: Vec::new(),
+            armed: None,
+        });
         let rules = RwLock::new(Arc::new(Rules::new(config, refusals_count, &Rules::default())));
         let outputs = Mutex::default();
         Ok(Shared {
             inner,
             seats: Seats::default(),
             tray: Tray::default(),
+            lost: AtomicU64::new(lost),
             rules,
             clock,
             chance,
@@ -129,7 +141,7 @@ impl Shared {
     pub fn try_acquire(self: &Arc<Shared>, call: &Call) -> Result<Permit, Refused> {
         let now = self.clock.now();
         let mut inner = self.lock();
-        let now = inner.time(now);
+        let now = self.time(&mut inner, now);
         match inner.engine.admit_at_sight(call, now) {
             Some(grant) => Ok(self.permit(inner, grant, call)),
             None => self.try_acquire_by_rank(inner, call, now),
@@ -171,8 +183,72 @@ impl Shared {
 
     pub fn enqueue(&self, call: &Call, turn: Option<Turn>, waker: &Waker) -> Result<Entered, Refusal> {
         let now = self.clock.now();
-        let mut inner = self.lock();
-        let now = inner.time(now);
+        let inner = match self.inner.try_lock() {
+            Some(inner) => inner,
+            None => match self.leave_to_others(call, turn, waker, now) {
+                Some(waiting) => return Ok(Entered::Waiting(waiting)),
+                None => self.inner.lock(),
+            },
+        };
+        self.work(inner, now, |inner, now, wakers| {
+            let admission = self.admit(inner, call, turn, now, wakers)?;
+            Ok(match admission {
+                Admission::Granted(grant) => Entered::Granted(grant),
+                Admission::Waiting(ticket) => {
+                    let seat = self.tray.take_seat();
+                    self.seats.take(seat, waker.clone());
+                    inner.usher.note(seat, ticket);
+                    Entered::Waiting(Waiting { seat, since: now })
+                }
+            })
+        })
+    }
+
+    /// Leaves a call to the one at work with the lock, if there is one.
+    #[cold]
+    fn leave_to_others(&self, call: &Call, turn: Option<Turn>, waker: &Waker, now: Nanos) -> Option<Waiting> {
+        let (call, waker) = (call.clone(), waker.clone());
+        let since = Nanos(now.0.wrapping_add(self.lost.load(Ordering::Relaxed)));
+        let seat = self.tray.come(|seat| {
+            self.seats.take(seat, waker);
+            Newcomer { call, turn, seat, at: now }
+        })?;
+        Some(Waiting { seat, since })
+    }
+
+    /// Sees to those who came while somebody was at work, in turn.
+    fn see_to_newcomers(&self, inner: &mut Inner, wakers: &mut Vec<Waker>) {
+        let mut came = std::mem::take(&mut inner.came);
+        for look in 1..=LOOKS {
+            self.tray.take_who_came(&mut came, look == LOOKS);
+            if came.is_empty() {
+                break;
+            }
+            for Newcomer { call, turn, seat, at } in came.drain(..) {
+                let now = self.time(inner, at);
+                let verdict = match self.admit(inner, &call, turn, now, wakers) {
+                    Ok(Admission::Waiting(ticket)) => {
+                        inner.usher.note(seat, ticket);
+                        continue;
+                    }
+                    Ok(Admission::Granted(grant)) => Verdict::Granted(grant),
+                    Err(refusal) => Verdict::Refused(refusal),
+                };
+                wakers.extend(self.seats.decide(seat, verdict));
+            }
+        }
+        inner.came = came;
+    }
+
+    /// What the engine says to a call that is ready to wait.
+    fn admit(
+        &self,
+        inner: &mut Inner,
+        call: &Call,
+        turn: Option<Turn>,
+        now: Nanos,
+        wakers: &mut Vec<Waker>,
+    ) -> Result<Admission, Refusal> {
         let admission = match turn {
             Some(Turn { arrived: Some(arrived), timeout }) => {
                 inner.engine.enqueue_again(call, arrived, timeout, now)
@@ -183,57 +259,47 @@ impl Shared {
                 inner.engine.enqueue(call, timeout, now)
             }
         };
-        // Before the call gets its seat: those who went meanwhile may have had its place in the queue.
-        let wakers = self.deliver(&mut inner);
-        let admission = match admission {
+        // Before the call is noted: those who went meanwhile may have had its place in the queue.
+        self.deliver(inner, wakers);
+        match admission {
             Ok(Admission::Waiting(ticket))
                 if self.refuses_to_wait() && inner.engine.withdraw(ticket, now) =>
             {
                 Err(Refusal::bare(Reason::Unavailable))
             }
             admission => admission,
-        };
-        let entered = admission.map(|admission| match admission {
-            Admission::Granted(grant) => Entered::Granted(grant),
-            Admission::Waiting(ticket) => {
-                let seat = inner.usher.seat(ticket);
-                self.seats.take(seat, waker.clone());
-                Entered::Waiting(Waiting { ticket, seat, since: now })
-            }
-        });
-        drop(inner);
-        wake(wakers);
-        entered
+        }
     }
 
     /// The verdict on a waiting call, if there is one; else `waker` will be woken.
     pub fn look(&self, seat: u32, waker: &Waker) -> Option<Verdict> {
         let verdict = self.seats.look(seat, waker).ok()?;
-        self.tray.lay(|laid| laid.seats.push(seat));
+        self.tray.free_seat(seat);
         Some(verdict)
     }
 
     /// A waiting call goes away. If it was granted meanwhile, it never left.
     pub fn leave(&self, waiting: Waiting) {
         let now = self.clock.now();
-        let mut inner = self.lock();
-        let now = inner.time(now);
-        inner.usher.free([waiting.seat]);
-        let unused = match self.seats.leave(waiting.seat) {
-            Ok(Verdict::Granted(grant)) => {
-                inner.engine.cancel(grant, now);
-                None
-            }
-            Ok(Verdict::Refused(_)) => None,
-            Err(waker) => {
-                inner.engine.withdraw(waiting.ticket, now);
-                waker
-            }
-        };
-        let wakers = self.deliver(&mut inner);
-        drop(inner);
+        let unused = self.work(self.inner.lock(), now, |inner, now, wakers| {
+            let unused = match self.seats.leave(waiting.seat) {
+                Ok(Verdict::Granted(grant)) => {
+                    inner.engine.cancel(grant, now);
+                    None
+                }
+                Ok(Verdict::Refused(_)) => None,
+                Err(waker) => {
+                    if let Some(ticket) = inner.usher.ticket_of(waiting.seat) {
+                        inner.engine.withdraw(ticket, now);
+                    }
+                    waker
+                }
+            };
+            self.deliver(inner, wakers);
+            unused
+        });
+        self.tray.free_seat(waiting.seat);
         drop(unused);
-        wake(wakers);
     }
 
     /// A call ended, and nothing is known about it.
@@ -253,7 +319,7 @@ impl Shared {
     #[cold]
     fn release_later(&self, grant: Grant) {
         if grant.is_quiet() {
-            self.tray.lay(|laid| laid.grants.push(grant));
+            self.tray.end(grant);
         } else {
             self.release_and_look(self.lock(), grant);
         }
@@ -261,7 +327,7 @@ impl Shared {
 
     #[inline(never)]
     fn release_and_look(&self, mut inner: MutexGuard<'_, Inner>, grant: Grant) {
-        let now = inner.time(self.clock.now());
+        let now = self.time(&mut inner, self.clock.now());
         inner.engine.finish(grant, None, now);
         self.hand_out(inner);
     }
@@ -313,8 +379,13 @@ impl Shared {
         self.act(|engine, now| engine.advance(now));
     }
 
-    pub fn place(&self, ticket: Ticket) -> Option<Place> {
-        self.act(|engine, now| engine.place(ticket, now))
+    pub fn place(&self, seat: u32) -> Option<Place> {
+        let now = self.clock.now();
+        self.work(self.inner.lock(), now, |inner, now, wakers| {
+            let place = inner.usher.ticket_of(seat).and_then(|ticket| inner.engine.place(ticket, now));
+            self.deliver_if_any(inner, wakers);
+            place
+        })
     }
 
     pub fn counts(&self, service: &str) -> Option<ServiceCounts> {
@@ -360,12 +431,12 @@ impl Shared {
     /// The time as the engine sees it.
     pub fn now(&self) -> Nanos {
         let now = self.clock.now();
-        self.lock().time(now)
+        self.time(&mut self.lock(), now)
     }
 
     /// That time as one that tokio's timers take.
     pub fn instant(&self, at: Nanos) -> tokio::time::Instant {
-        let lost = self.lock().lost;
+        let lost = self.lost.load(Ordering::Relaxed);
         // A time that never comes stays one.
         let at = if at.is_never() { at } else { Nanos(at.0.wrapping_sub(lost)) };
         self.clock.tokio_instant(at)
@@ -378,21 +449,41 @@ impl Shared {
 
     /// Has every waiting call look again.
     pub fn wake_waiters(&self) {
-        let all = self.lock().usher.all();
-        wake(all.filter_map(|seat| self.seats.waker(seat)).collect());
+        wake(self.tray.seats().filter_map(|seat| self.seats.waker(seat)).collect());
     }
 
     /// Does something with the engine at the present time, and hands out what came of it.
     pub fn act<T>(&self, what: impl FnOnce(&mut Engine, Nanos) -> T) -> T {
         let now = self.clock.now();
-        let mut inner = self.lock();
-        let now = inner.time(now);
-        let result = what(&mut inner.engine, now);
-        let noticed = inner.engine.take_notice();
-        self.hand_out(inner);
+        let (result, noticed) = self.work(self.inner.lock(), now, |inner, now, wakers| {
+            let result = what(&mut inner.engine, now);
+            let noticed = inner.engine.take_notice();
+            self.deliver_if_any(inner, wakers);
+            (result, noticed)
+        });
         if noticed {
             self.noticed.notify_one();
         }
+        result
+    }
+
+    /// Does some work with the lock, and wakes whom it says. Who comes meanwhile is seen to before the lock is left.
+    fn work<T>(
+        &self,
+        mut inner: MutexGuard<'_, Inner>,
+        now: Nanos,
+        work: impl FnOnce(&mut Inner, Nanos, &mut Vec<Waker>) -> T,
+    ) -> T {
+        if self.tray.has_ended() {
+            self.see_to_ended(&mut inner);
+        }
+        self.tray.open();
+        let now = self.time(&mut inner, now);
+        let mut wakers = Vec::new();
+        let result = work(&mut inner, now, &mut wakers);
+        self.see_to_newcomers(&mut inner, &mut wakers);
+        drop(inner);
+        wake(wakers);
         result
     }
 
@@ -401,61 +492,81 @@ impl Shared {
     pub fn act_quietly<T>(&self, what: impl FnOnce(&mut Engine, Nanos) -> T) -> T {
         let now = self.clock.now();
         let mut inner = self.lock();
-        let now = inner.time(now);
+        let now = self.time(&mut inner, now);
         what(&mut inner.engine, now)
     }
 
     /// Hands out what came of something that was done.
     #[inline]
     fn hand_out(&self, inner: MutexGuard<'_, Inner>) {
-        if inner.engine.waiting() > 0 || inner.engine.has_verdicts() || inner.engine.has_pages() {
+        if concerns_others(&inner) {
             self.hand_out_verdicts(inner);
         }
     }
 
     #[inline(never)]
     fn hand_out_verdicts(&self, mut inner: MutexGuard<'_, Inner>) {
-        let wakers = self.deliver(&mut inner);
+        let mut wakers = Vec::new();
+        self.deliver(&mut inner, &mut wakers);
         drop(inner);
         wake(wakers);
+    }
+
+    fn deliver_if_any(&self, inner: &mut Inner, wakers: &mut Vec<Waker>) {
+        if concerns_others(inner) {
+            self.deliver(inner, wakers);
+        }
     }
 
     /// Takes the lock, and what lies ready for whoever does.
     #[inline(always)]
     fn lock(&self) -> MutexGuard<'_, Inner> {
         let mut inner = self.inner.lock();
-        if self.tray.is_laid() {
-            self.clear_tray(&mut inner);
+        if self.tray.has_ended() {
+            self.see_to_ended(&mut inner);
         }
         inner
     }
 
     #[inline(never)]
-    fn clear_tray(&self, inner: &mut Inner) {
-        let mut laid = self.tray.take(std::mem::take(&mut inner.spare));
-        inner.usher.free(laid.seats.drain(..));
-        for grant in laid.grants.drain(..) {
+    fn see_to_ended(&self, inner: &mut Inner) {
+        let mut ended = std::mem::take(&mut inner.ended);
+        self.tray.take_ended(&mut ended);
+        for grant in ended.drain(..) {
             if let Err(grant) = inner.engine.finish_unnoticed(grant) {
                 let now = inner.engine.now();
                 inner.engine.finish(grant, None, now);
             }
         }
-        inner.spare = laid;
+        inner.ended = ended;
     }
 
     /// Puts verdicts where their calls find them, and sets the timer. Whom to wake is for the caller, once the
     /// lock is free.
-    fn deliver(&self, inner: &mut Inner) -> Vec<Waker> {
+    fn deliver(&self, inner: &mut Inner, wakers: &mut Vec<Waker>) {
         self.see_to_pages(inner);
         let Inner { engine, usher, armed, .. } = inner;
         let decide = |(ticket, verdict)| self.seats.decide(usher.seat_of(ticket), verdict);
-        let wakers = engine.verdicts().filter_map(decide).collect();
+        wakers.extend(engine.verdicts().filter_map(decide));
         let wake = engine.next_wake();
         if *armed != wake {
             *armed = wake;
             self.timer.set(wake);
         }
-        wakers
+    }
+
+    /// The time as the engine sees it. A clock that was reset (some machines do that when they sleep) goes on from where
+    /// the engine is.
+    #[inline]
+    fn time(&self, inner: &mut Inner, now: Nanos) -> Nanos {
+        let lost = self.lost.load(Ordering::Relaxed);
+        let now = Nanos(now.0.wrapping_add(lost));
+        let latest = inner.engine.now();
+        if now < latest && latest.since(now) > RESET {
+            self.lost.store(lost.wrapping_add(latest.0 - now.0), Ordering::Relaxed);
+            return latest;
+        }
+        now
     }
 }
 
@@ -478,26 +589,18 @@ impl Shared {
     }
 }
 
-impl Inner {
-    /// A clock that was reset (some machines do that when they sleep) goes on from where the engine is.
-    #[inline]
-    fn time(&mut self, now: Nanos) -> Nanos {
-        let now = Nanos(now.0.wrapping_add(self.lost));
-        let latest = self.engine.now();
-        if now < latest && latest.since(now) > RESET {
-            self.lost = self.lost.wrapping_add(latest.0 - now.0);
-            return latest;
-        }
-        now
-    }
-}
-
 impl Drop for Shared {
     fn drop(&mut self) {
         self.timer.close();
         #[cfg(feature = "sqlite")]
         self.leave_state();
     }
+}
+
+/// Whether something that was done may be of concern to anybody else.
+#[inline]
+fn concerns_others(inner: &Inner) -> bool {
+    inner.engine.waiting() > 0 || inner.engine.has_verdicts() || inner.engine.has_pages()
 }
 
 /// How long a call may wait: as it says itself, else as the config says.
