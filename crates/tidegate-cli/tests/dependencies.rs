@@ -14,7 +14,7 @@ fn root() -> PathBuf {
 /// Everything that the workspace depends on, on any platform and with any feature.
 fn packages() -> Vec<Value> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["metadata", "--format-version", "1", "--all-features", "--locked", "--offline"]);
+    cargo.args(["metadata", "--format-version", "1", "--all-features", "--locked"]);
     let output = cargo.current_dir(root()).output().expect("cargo");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).expect("JSON");
