@@ -112,7 +112,7 @@ fn sidecar(upstream: SocketAddr, concurrency: &str) -> Result<(Folder, Process)>
 
 /// Answers every request with events that never end. They say when they were sent, in microseconds.
 fn upstream(begun: Instant) -> Result<SocketAddr> {
-    load::upstream::serve(move |stream| stream_events(stream, begun))
+    Ok(load::upstream::serve(move |stream| stream_events(stream, begun))?.address)
 }
 
 async fn stream_events(mut stream: TcpStream, begun: Instant) -> Result<()> {

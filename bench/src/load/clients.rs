@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
 
 use super::message;
@@ -32,33 +33,61 @@ impl Answered {
 }
 
 /// Asks for so long on so many connections. Every answer must be a 200.
-pub fn ask(to: SocketAddr, request: &[u8], connections: u32, pace: Pace, span: Duration) -> Result<Answered> {
+pub fn ask(
+    to: SocketAddr,
+    request: Vec<u8>,
+    connections: u32,
+    pace: Pace,
+    span: Duration,
+) -> Result<Answered> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let mut streams = Vec::new();
-        for _ in 0..connections {
-            let stream = TcpStream::connect(to).await.context("it listens")?;
-            stream.set_nodelay(true)?;
-            streams.push(stream);
-        }
-        let start = Instant::now();
-        let mut clients = tokio::task::JoinSet::new();
-        for (number, stream) in streams.into_iter().enumerate() {
-            let turns = match pace {
-                Pace::Flat => None,
-                Pace::PerSecond(rate) => {
-                    let every = Duration::from_secs_f64(f64::from(connections) / rate);
-                    Some((start + every.mul_f64(number as f64 / f64::from(connections)), every))
-                }
-            };
-            clients.spawn(client(stream, request.to_vec(), turns, start + span));
-        }
-        let mut seconds = Vec::new();
-        while let Some(done) = clients.join_next().await {
-            seconds.extend(done??);
-        }
-        Ok(Answered { seconds, span: start.elapsed() })
-    })
+    runtime.block_on(asked(to, request, connections, pace, span))
+}
+
+/// The same on somebody's thread, so that the kernel need not choose between the two.
+pub fn ask_from(
+    thread: &Handle,
+    to: SocketAddr,
+    request: Vec<u8>,
+    connections: u32,
+    pace: Pace,
+    span: Duration,
+) -> Result<Answered> {
+    let (tell, told) = std::sync::mpsc::channel();
+    thread.spawn(async move { tell.send(asked(to, request, connections, pace, span).await) });
+    told.recv().context("the thread is there")?
+}
+
+async fn asked(
+    to: SocketAddr,
+    request: Vec<u8>,
+    connections: u32,
+    pace: Pace,
+    span: Duration,
+) -> Result<Answered> {
+    let mut streams = Vec::new();
+    for _ in 0..connections {
+        let stream = TcpStream::connect(to).await.context("it listens")?;
+        stream.set_nodelay(true)?;
+        streams.push(stream);
+    }
+    let start = Instant::now();
+    let mut clients = tokio::task::JoinSet::new();
+    for (number, stream) in streams.into_iter().enumerate() {
+        let turns = match pace {
+            Pace::Flat => None,
+            Pace::PerSecond(rate) => {
+                let every = Duration::from_secs_f64(f64::from(connections) / rate);
+                Some((start + every.mul_f64(number as f64 / f64::from(connections)), every))
+            }
+        };
+        clients.spawn(client(stream, request.clone(), turns, start + span));
+    }
+    let mut seconds = Vec::new();
+    while let Some(done) = clients.join_next().await {
+        seconds.extend(done??);
+    }
+    Ok(Answered { seconds, span: start.elapsed() })
 }
 
 async fn client(

@@ -46,16 +46,29 @@ impl Process {
         Ok(Process { child, address: address.with_context(|| format!("{command:?} said {first:?}"))? })
     }
 
+    /// Has it run on these cores, with all that it started.
+    pub fn keep_to(&self, cores: &[usize]) -> Result<()> {
+        self.family()?.into_iter().try_for_each(|process| keep_to(process, cores))
+    }
+
+    /// The process and those that it started.
+    fn family(&self) -> Result<Vec<u32>> {
+        let own = self.child.id();
+        let mut all = vec![own];
+        for (id, fields) in stats()? {
+            if fields.get(1).is_some_and(|parent| *parent == own.to_string()) {
+                all.push(id);
+            }
+        }
+        Ok(all)
+    }
+
     /// Processor time so far, user and system, of the process and those that it started.
     pub fn cpu_seconds(&self) -> Result<f64> {
-        let own = self.child.id().to_string();
+        let own = self.child.id();
         let mut ticks = Vec::new();
-        for entry in fs::read_dir("/proc")? {
-            // One that is gone by now is none of ours: ours serve.
-            let Ok(stat) = fs::read_to_string(entry?.path().join("stat")) else { continue };
-            let (id, after_name) = (stat.split(' ').next(), stat.rsplit_once(')').map(|(_, rest)| rest));
-            let fields: Vec<&str> = after_name.context("a name")?.split_whitespace().collect();
-            if id == Some(&own) || fields.get(1) == Some(&own.as_str()) {
+        for (id, fields) in stats()? {
+            if id == own || fields.get(1).is_some_and(|parent| *parent == own.to_string()) {
                 let (user, system) = (fields.get(11).context("utime")?, fields.get(12).context("stime")?);
                 ticks.extend([user.parse::<f64>()?, system.parse::<f64>()?]);
             }
@@ -83,6 +96,36 @@ impl Drop for Process {
         self.child.kill().ok();
         self.child.wait().ok();
     }
+}
+
+/// What the kernel says of all processes: their ids, and the fields that follow the name.
+fn stats() -> Result<Vec<(u32, Vec<String>)>> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        // One that is gone by now is none of ours: ours serve.
+        let Ok(stat) = fs::read_to_string(entry?.path().join("stat")) else { continue };
+        let (id, after_name) = (stat.split(' ').next(), stat.rsplit_once(')').map(|(_, rest)| rest));
+        let fields = after_name.context("a name")?.split_whitespace().map(str::to_owned).collect();
+        all.push((id.context("an id")?.parse()?, fields));
+    }
+    Ok(all)
+}
+
+/// Has all threads of a process run on these cores.
+pub fn keep_to(process: u32, cores: &[usize]) -> Result<()> {
+    let mut set = rustix::thread::CpuSet::new();
+    cores.iter().for_each(|core| set.set(*core));
+    for task in fs::read_dir(format!("/proc/{process}/task"))? {
+        let id = task?.file_name().to_string_lossy().parse()?;
+        rustix::thread::sched_setaffinity(rustix::process::Pid::from_raw(id), &set)?;
+    }
+    Ok(())
+}
+
+/// The cores that this process may run on.
+pub fn cores() -> Result<Vec<usize>> {
+    let set = rustix::thread::sched_getaffinity(None)?;
+    Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect())
 }
 
 /// An address that nobody listens on.

@@ -6,18 +6,23 @@ use std::sync::mpsc;
 use anyhow::{Context, Result};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 
 use super::message;
 
-/// Starts one that has one answer to everything; it ends with the process.
-pub fn start(answer: &'static [u8]) -> Result<SocketAddr> {
+/// An upstream, and the thread that it is on for whoever wants to be there too. It ends with the process.
+pub struct Upstream {
+    pub address: SocketAddr,
+    pub thread: Handle,
+}
+
+/// Starts one that has one answer to everything.
+pub fn start(answer: &'static [u8]) -> Result<Upstream> {
     serve(move |stream| connection(stream, answer))
 }
 
 /// Does `answer` with every connection.
-pub fn serve<F: Future + Send + 'static>(
-    answer: impl Fn(TcpStream) -> F + Send + 'static,
-) -> Result<SocketAddr>
+pub fn serve<F: Future + Send + 'static>(answer: impl Fn(TcpStream) -> F + Send + 'static) -> Result<Upstream>
 where
     F::Output: Send,
 {
@@ -26,7 +31,8 @@ where
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-            tell.send(listener.local_addr().expect("it listens")).ok();
+            let address = listener.local_addr().expect("it listens");
+            tell.send(Upstream { address, thread: Handle::current() }).ok();
             loop {
                 let Ok((stream, _)) = listener.accept().await else { continue };
                 tokio::spawn(answer(stream));

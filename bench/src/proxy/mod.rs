@@ -3,7 +3,9 @@
 //! A POST of 1 KiB of JSON and an answer with its usage, 64 keep-alive connections, as many workers in one proxy as in the
 //! other. The sidecar reads the body, decides over eight limits of which none binds, and settles by the answer; nginx
 //! passes bytes on. Throughput is with clients that ask as soon as they are answered. Latency is at a quarter of nginx's
-//! throughput, and what a proxy adds is its p99 without that of a straight connection in the same round.
+//! throughput, and what a proxy adds is its p99 without that of a straight connection in the same round. There a proxy
+//! with one worker has a core of its own, and clients and upstream, on one thread, the other: else the kernel has them
+//! take turns on one core now and then, and what is measured is for how long it lets each.
 
 mod others;
 
@@ -13,9 +15,9 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::harness::{Effort, quantile};
-use crate::load::clients::{Pace, ask};
-use crate::load::process::{Folder, Process, tidegate};
-use crate::load::upstream;
+use crate::load::clients::{Pace, ask, ask_from};
+use crate::load::process::{Folder, Process, cores, keep_to, tidegate};
+use crate::load::upstream::{self, Upstream};
 
 const CONNECTIONS: u32 = 64;
 const RUNS: usize = 5;
@@ -65,14 +67,15 @@ pub fn table(effort: Effort) -> Result<()> {
         let each = if workers == 1 { "one worker".to_owned() } else { format!("{workers} workers") };
         println!("## Proxies: a POST of 1 KiB, {CONNECTIONS} connections, {each} each\n");
         let folder = Folder::new("proxy")?;
-        let Some(nginx) = others::nginx(&folder, upstream, workers)? else {
+        let Some(nginx) = others::nginx(&folder, upstream.address, workers)? else {
             println!("Skipped: there is no nginx (apt-get install nginx).\n");
             return Ok(());
         };
-        let round = Round::play(upstream, &nginx, &sidecar(&folder, upstream, workers)?, span)?;
+        let sidecar = sidecar(&folder, upstream.address, workers)?;
+        let round = Round::play(&upstream, &nginx, &sidecar, workers, span)?;
         // It takes longer to start than all else here together.
         let wanted = effort == Effort::Full && workers == 1;
-        let litellm = if wanted { others::litellm(&folder, upstream, KEY)? } else { None };
+        let litellm = if wanted { others::litellm(&folder, upstream.address, KEY)? } else { None };
         let litellm = litellm.map(|litellm| measure_litellm(&litellm, span)).transpose()?;
         round.show(litellm.as_ref());
     }
@@ -89,18 +92,31 @@ struct Round {
 }
 
 impl Round {
-    fn play(upstream: SocketAddr, nginx: &Process, sidecar: &Process, span: Duration) -> Result<Round> {
+    fn play(
+        upstream: &Upstream,
+        nginx: &Process,
+        sidecar: &Process,
+        workers: usize,
+        span: Duration,
+    ) -> Result<Round> {
         let (mut straight, mut theirs, mut ours) = <(Measured, Measured, Measured)>::default();
         for _ in 0..RUNS {
             theirs.run_flat(nginx, PATH, span)?;
             ours.run_flat(sidecar, PATH, span)?;
         }
         let quarter = quantile(&theirs.per_second, 0.5) / 4.0;
-        for _ in 0..RUNS {
-            straight.run_paced(upstream, quarter, span)?;
-            theirs.run_paced(nginx.address, quarter, span)?;
-            ours.run_paced(sidecar.address, quarter, span)?;
+        let all = cores()?;
+        if let ([first, second, ..], 1) = (&all[..], workers) {
+            keep_to(std::process::id(), &[*first])?;
+            nginx.keep_to(&[*second])?;
+            sidecar.keep_to(&[*second])?;
         }
+        for _ in 0..RUNS {
+            straight.run_paced(upstream, upstream.address, quarter, span)?;
+            theirs.run_paced(upstream, nginx.address, quarter, span)?;
+            ours.run_paced(upstream, sidecar.address, quarter, span)?;
+        }
+        keep_to(std::process::id(), &all)?;
         Ok(Round { quarter, straight, nginx: theirs, sidecar: ours })
     }
 }
@@ -108,7 +124,7 @@ impl Round {
 fn measure_litellm(litellm: &Process, span: Duration) -> Result<Measured> {
     let mut measured = Measured::default();
     let path = "/v1/chat/completions";
-    ask(litellm.address, &request(path), 8, Pace::Flat, span)?;
+    ask(litellm.address, request(path), 8, Pace::Flat, span)?;
     for _ in 0..RUNS {
         measured.run_flat(litellm, path, span)?;
     }
@@ -118,14 +134,15 @@ fn measure_litellm(litellm: &Process, span: Duration) -> Result<Measured> {
 impl Measured {
     fn run_flat(&mut self, proxy: &Process, path: &str, span: Duration) -> Result<()> {
         let before = proxy.cpu_seconds()?;
-        let answered = ask(proxy.address, &request(path), CONNECTIONS, Pace::Flat, span)?;
+        let answered = ask(proxy.address, request(path), CONNECTIONS, Pace::Flat, span)?;
         self.cpu_micros.push((proxy.cpu_seconds()? - before) * 1e6 / answered.seconds.len() as f64);
         self.per_second.push(answered.per_second());
         Ok(())
     }
 
-    fn run_paced(&mut self, to: SocketAddr, rate: f64, span: Duration) -> Result<()> {
-        let answered = ask(to, &request(PATH), CONNECTIONS, Pace::PerSecond(rate), span)?;
+    fn run_paced(&mut self, beside: &Upstream, to: SocketAddr, rate: f64, span: Duration) -> Result<()> {
+        let pace = Pace::PerSecond(rate);
+        let answered = ask_from(&beside.thread, to, request(PATH), CONNECTIONS, pace, span)?;
         self.p99_millis.push(quantile(&answered.seconds, 0.99) * 1e3);
         Ok(())
     }
