@@ -3,6 +3,7 @@
 #[cfg(feature = "sqlite")]
 mod kept;
 mod shared;
+mod waiting;
 
 use std::borrow::Borrow;
 use std::sync::Arc;

@@ -15,13 +15,13 @@ use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use tidegate_core::engine::{Arrived, ChangeError, Ended, LimitStatus, Place, ServiceCounts};
+use tidegate_core::engine::{Arrived, ChangeError, Ended, LimitStatus, ServiceCounts};
 use tidegate_core::learn::Outputs;
 use tidegate_core::reply::UnixMillis;
 use tidegate_core::retry::Failure;
-use tidegate_core::{Admission, Call, Engine, Grant, Nanos, Reason, Refusal, Verdict};
+use tidegate_core::{Call, Engine, Grant, Nanos, Refusal};
 
-use crate::acquire::{Entered, Turn, Waiting};
+use super::waiting::Newcomer;
 use crate::chance::Chance;
 use crate::clock::ClockSource;
 use crate::config::Config;
@@ -38,21 +38,19 @@ use crate::tray::Tray;
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// A clock that stepped back by more than this was reset; less is what two cores may differ by.
 const RESET: Duration = Duration::from_secs(1);
-/// How often one at work looks who came meanwhile before it leaves the lock to another.
-const LOOKS: u32 = 8;
 
 /// What all clones of a gate, its permits and its waiting calls share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    inner: Mutex<Inner>,
-    seats: Seats,
-    tray: Tray<Newcomer, Grant>,
+    pub(super) inner: Mutex<Inner>,
+    pub(super) seats: Seats,
+    pub(super) tray: Tray<Newcomer, Grant>,
     /// What the engine's time is ahead of the clock, in nanoseconds (or behind it, as two's complement): what the clock
     /// lost when it was reset, and what passed before it was made. Changed under the lock only.
-    lost: AtomicU64,
+    pub(super) lost: AtomicU64,
     /// What the config says about calls that failed. Whoever needs both locks takes this one first.
     rules: RwLock<Arc<Rules>>,
-    clock: ClockSource,
+    pub(super) clock: ClockSource,
     pub chance: Chance,
     /// Whether a call that states no tokens costs one.
     pub simple: bool,
@@ -68,21 +66,12 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) engine: Engine,
-    usher: Usher,
+    pub(super) usher: Usher,
     /// Empty, and ready for the tray.
-    came: Vec<Newcomer>,
+    pub(super) came: Vec<Newcomer>,
     ended: Vec<Grant>,
     /// What the timer was last told.
     armed: Option<Nanos>,
-}
-
-/// A call that came while somebody was at work with the lock.
-#[derive(Debug)]
-struct Newcomer {
-    call: Call,
-    turn: Option<Turn>,
-    seat: u32,
-    at: Nanos,
 }
 
 impl Shared {
@@ -181,127 +170,6 @@ impl Shared {
         self.act(|engine, now| (engine.arrived(now), timeout_of(call, engine)))
     }
 
-    pub fn enqueue(&self, call: &Call, turn: Option<Turn>, waker: &Waker) -> Result<Entered, Refusal> {
-        let now = self.clock.now();
-        let inner = match self.inner.try_lock() {
-            Some(inner) => inner,
-            None => match self.leave_to_others(call, turn, waker, now) {
-                Some(waiting) => return Ok(Entered::Waiting(waiting)),
-                None => self.inner.lock(),
-            },
-        };
-        self.work(inner, now, |inner, now, wakers| {
-            let admission = self.admit(inner, call, turn, now, wakers)?;
-            Ok(match admission {
-                Admission::Granted(grant) => Entered::Granted(grant),
-                Admission::Waiting(ticket) => {
-                    let seat = self.tray.take_seat();
-                    self.seats.take(seat, waker.clone());
-                    inner.usher.note(seat, ticket);
-                    Entered::Waiting(Waiting { seat, since: now })
-                }
-            })
-        })
-    }
-
-    /// Leaves a call to the one at work with the lock, if there is one.
-    #[cold]
-    fn leave_to_others(&self, call: &Call, turn: Option<Turn>, waker: &Waker, now: Nanos) -> Option<Waiting> {
-        let (call, waker) = (call.clone(), waker.clone());
-        let since = Nanos(now.0.wrapping_add(self.lost.load(Ordering::Relaxed)));
-        let seat = self.tray.come(|seat| {
-            self.seats.take(seat, waker);
-            Newcomer { call, turn, seat, at: now }
-        })?;
-        Some(Waiting { seat, since })
-    }
-
-    /// Sees to those who came while somebody was at work, in turn.
-    fn see_to_newcomers(&self, inner: &mut Inner, wakers: &mut Vec<Waker>) {
-        let mut came = std::mem::take(&mut inner.came);
-        for look in 1..=LOOKS {
-            self.tray.take_who_came(&mut came, look == LOOKS);
-            if came.is_empty() {
-                break;
-            }
-            for Newcomer { call, turn, seat, at } in came.drain(..) {
-                let now = self.time(inner, at);
-                let verdict = match self.admit(inner, &call, turn, now, wakers) {
-                    Ok(Admission::Waiting(ticket)) => {
-                        inner.usher.note(seat, ticket);
-                        continue;
-                    }
-                    Ok(Admission::Granted(grant)) => Verdict::Granted(grant),
-                    Err(refusal) => Verdict::Refused(refusal),
-                };
-                wakers.extend(self.seats.decide(seat, verdict));
-            }
-        }
-        inner.came = came;
-    }
-
-    /// What the engine says to a call that is ready to wait.
-    fn admit(
-        &self,
-        inner: &mut Inner,
-        call: &Call,
-        turn: Option<Turn>,
-        now: Nanos,
-        wakers: &mut Vec<Waker>,
-    ) -> Result<Admission, Refusal> {
-        let admission = match turn {
-            Some(Turn { arrived: Some(arrived), timeout }) => {
-                inner.engine.enqueue_again(call, arrived, timeout, now)
-            }
-            Some(Turn { arrived: None, timeout }) => inner.engine.enqueue(call, timeout, now),
-            None => {
-                let timeout = timeout_of(call, &inner.engine);
-                inner.engine.enqueue(call, timeout, now)
-            }
-        };
-        // Before the call is noted: those who went meanwhile may have had its place in the queue.
-        self.deliver(inner, wakers);
-        match admission {
-            Ok(Admission::Waiting(ticket))
-                if self.refuses_to_wait() && inner.engine.withdraw(ticket, now) =>
-            {
-                Err(Refusal::bare(Reason::Unavailable))
-            }
-            admission => admission,
-        }
-    }
-
-    /// The verdict on a waiting call, if there is one; else `waker` will be woken.
-    pub fn look(&self, seat: u32, waker: &Waker) -> Option<Verdict> {
-        let verdict = self.seats.look(seat, waker).ok()?;
-        self.tray.free_seat(seat);
-        Some(verdict)
-    }
-
-    /// A waiting call goes away. If it was granted meanwhile, it never left.
-    pub fn leave(&self, waiting: Waiting) {
-        let now = self.clock.now();
-        let unused = self.work(self.inner.lock(), now, |inner, now, wakers| {
-            let unused = match self.seats.leave(waiting.seat) {
-                Ok(Verdict::Granted(grant)) => {
-                    inner.engine.cancel(grant, now);
-                    None
-                }
-                Ok(Verdict::Refused(_)) => None,
-                Err(waker) => {
-                    if let Some(ticket) = inner.usher.ticket_of(waiting.seat) {
-                        inner.engine.withdraw(ticket, now);
-                    }
-                    waker
-                }
-            };
-            self.deliver(inner, wakers);
-            unused
-        });
-        self.tray.free_seat(waiting.seat);
-        drop(unused);
-    }
-
     /// A call ended, and nothing is known about it.
     #[inline]
     pub fn release(&self, grant: Grant) {
@@ -379,15 +247,6 @@ impl Shared {
         self.act(|engine, now| engine.advance(now));
     }
 
-    pub fn place(&self, seat: u32) -> Option<Place> {
-        let now = self.clock.now();
-        self.work(self.inner.lock(), now, |inner, now, wakers| {
-            let place = inner.usher.ticket_of(seat).and_then(|ticket| inner.engine.place(ticket, now));
-            self.deliver_if_any(inner, wakers);
-            place
-        })
-    }
-
     pub fn counts(&self, service: &str) -> Option<ServiceCounts> {
         self.lock().engine.counts(service)
     }
@@ -447,11 +306,6 @@ impl Shared {
         Refused::new(refusal, reset)
     }
 
-    /// Has every waiting call look again.
-    pub fn wake_waiters(&self) {
-        wake(self.tray.seats().filter_map(|seat| self.seats.waker(seat)).collect());
-    }
-
     /// Does something with the engine at the present time, and hands out what came of it.
     pub fn act<T>(&self, what: impl FnOnce(&mut Engine, Nanos) -> T) -> T {
         let now = self.clock.now();
@@ -468,7 +322,7 @@ impl Shared {
     }
 
     /// Does some work with the lock, and wakes whom it says. Who comes meanwhile is seen to before the lock is left.
-    fn work<T>(
+    pub(super) fn work<T>(
         &self,
         mut inner: MutexGuard<'_, Inner>,
         now: Nanos,
@@ -512,7 +366,7 @@ impl Shared {
         wake(wakers);
     }
 
-    fn deliver_if_any(&self, inner: &mut Inner, wakers: &mut Vec<Waker>) {
+    pub(super) fn deliver_if_any(&self, inner: &mut Inner, wakers: &mut Vec<Waker>) {
         if concerns_others(inner) {
             self.deliver(inner, wakers);
         }
@@ -543,7 +397,7 @@ impl Shared {
 
     /// Puts verdicts where their calls find them, and sets the timer. Whom to wake is for the caller, once the
     /// lock is free.
-    fn deliver(&self, inner: &mut Inner, wakers: &mut Vec<Waker>) {
+    pub(super) fn deliver(&self, inner: &mut Inner, wakers: &mut Vec<Waker>) {
         self.see_to_pages(inner);
         let Inner { engine, usher, armed, .. } = inner;
         let decide = |(ticket, verdict)| self.seats.decide(usher.seat_of(ticket), verdict);
@@ -558,7 +412,7 @@ impl Shared {
     /// The time as the engine sees it. A clock that was reset (some machines do that when they sleep) goes on from where
     /// the engine is.
     #[inline]
-    fn time(&self, inner: &mut Inner, now: Nanos) -> Nanos {
+    pub(super) fn time(&self, inner: &mut Inner, now: Nanos) -> Nanos {
         let lost = self.lost.load(Ordering::Relaxed);
         let now = Nanos(now.0.wrapping_add(lost));
         let latest = inner.engine.now();
@@ -578,7 +432,7 @@ impl Shared {
 
     #[inline(always)]
     #[allow(clippy::unused_self, reason = "there is no state without the feature")]
-    fn refuses_to_wait(&self) -> bool {
+    pub(super) fn refuses_to_wait(&self) -> bool {
         false
     }
 
@@ -604,11 +458,11 @@ fn concerns_others(inner: &Inner) -> bool {
 }
 
 /// How long a call may wait: as it says itself, else as the config says.
-fn timeout_of(call: &Call, engine: &Engine) -> Duration {
+pub(super) fn timeout_of(call: &Call, engine: &Engine) -> Duration {
     call.stated_timeout().or_else(|| engine.timeout_of(call.service())).unwrap_or(TIMEOUT)
 }
 
-fn wake(wakers: Vec<Waker>) {
+pub(super) fn wake(wakers: Vec<Waker>) {
     for waker in wakers {
         waker.wake();
     }
