@@ -173,3 +173,14 @@ impl Gate {
         Acquire::new(self.shared.clone(), self.shared.priced(call), sleeper)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// There are as many as calls wait, and each is moved more than once.
+    #[test]
+    fn a_future_that_waits_is_small() {
+        assert_eq!(size_of::<Acquire>(), 64);
+    }
+}
