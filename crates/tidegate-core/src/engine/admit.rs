@@ -246,8 +246,6 @@ impl Engine {
         }
         self.mark_route(&route);
         self.pump(now);
-        let service = self.skeletons[skeleton as usize].service;
-        self.services[service as usize].counts.granted += 1;
         grant
     }
 

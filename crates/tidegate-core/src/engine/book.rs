@@ -393,7 +393,7 @@ impl Engine {
 
     /// A call ended after so long.
     pub(super) fn note_duration(&mut self, grant: &Grant, now: Nanos) {
-        let call = &self.in_flight[grant.index as usize];
+        let call = &self.in_flight[grant];
         let (service, took) = (self.skeletons[call.skeleton as usize].service, now.since(call.at));
         if let Some(book) = &mut self.book {
             book.durations.entry(service).or_default().add(took);

@@ -97,7 +97,7 @@ impl Engine {
 
     /// What became of a call, for its breaker.
     pub(super) fn report(&mut self, grant: &Grant, call: &InFlightCall, fate: &Fate, now: Nanos) {
-        let passed = self.passes.get_mut(grant.index as usize).and_then(Option::take);
+        let passed = self.passes.get_mut(grant.index() as usize).and_then(Option::take);
         let Some(Passed { breaker, since, pass }) = passed else { return };
         // Another limit may have its place by now; its calls may go through another breaker.
         let held = &mut self.limits[breaker as usize];
@@ -130,7 +130,7 @@ impl Engine {
     /// The upstream has begun to answer a call that is still in flight: its breaker need not wait for the rest.
     pub fn answered(&mut self, grant: &Grant, now: Nanos) {
         let now = self.clock(now);
-        let call = self.in_flight[grant.index as usize].clone();
+        let call = self.in_flight[grant].clone();
         self.report(grant, &call, &Fate::Answered, now);
         self.advance(now);
     }

@@ -50,8 +50,9 @@ impl Engine {
     /// The limit that held a call longest before it went, if it waited and the limit is still there.
     #[must_use]
     pub fn held_by(&self, grant: &Grant) -> Option<Arc<str>> {
-        let is_there = grant.held_by != NIL && !self.free_limits.contains(&grant.held_by);
-        is_there.then(|| self.limit_name(grant.held_by))
+        let limit = self.in_flight[grant].held_by;
+        let is_there = limit != NIL && !self.free_limits.contains(&limit);
+        is_there.then(|| self.limit_name(limit))
     }
 }
 

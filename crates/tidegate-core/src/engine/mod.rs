@@ -21,6 +21,7 @@ mod ended;
 mod explain;
 mod facts;
 mod feel;
+mod grant;
 mod hear;
 mod held;
 mod judge;
@@ -66,6 +67,7 @@ pub use circuit::{BreakerState, BreakerStatus};
 pub use ended::{Ended, Exhausted, Fate, Told};
 pub use explain::{FirstInLine, Passage, Stand, Terms};
 pub use facts::Facts;
+pub use grant::{AT_ONCE, Departure, Grant};
 pub use learned::{Explained, LearnedLimit};
 pub use lend::LoanRequest;
 pub use lesson::{Lesson, Slowed};
@@ -79,6 +81,7 @@ use self::book::Book;
 use self::circuit::Passed;
 use self::contention::LaneKey;
 use self::deadlines::Deadlines;
+use self::grant::{InFlightCall, InFlightCalls};
 use self::lane::{Lane, Run, Waiter};
 use self::loops::LoopRecord;
 use self::news::Bulletin;
@@ -92,7 +95,7 @@ use crate::limit::{Limit, Spec};
 use crate::priority::Priority;
 use crate::refusal::Refusal;
 use crate::time::Nanos;
-use crate::tree::{Arena, NIL, Sorted};
+use crate::tree::{Arena, Sorted};
 
 /// Kinds of units on one route: at most seven dimensions, and the slot itself.
 pub(crate) const MAX_UNIT_KINDS: usize = 8;
@@ -103,74 +106,6 @@ pub(crate) const MILLION: i128 = 1_000_000;
 
 /// What a call takes, by kind, in the layout of its route.
 pub(crate) type Units = [u64; MAX_UNIT_KINDS];
-
-/// Permission to go. It is given back exactly once: it cannot be copied, and both ways of ending it
-/// ([`Engine::finish`], [`Engine::cancel`]) take it.
-#[derive(Debug)]
-#[must_use = "a grant that is dropped keeps its slots for ever: finish or cancel it"]
-pub struct Grant {
-    index: u32,
-    class: Priority,
-    /// Whether the config has a pattern for the call's model.
-    names_model: bool,
-    at: Nanos,
-    /// The limit that held it longest, if it waited.
-    held_by: u32,
-    /// Whether nobody waits for its end, as far as was known when it was given.
-    quiet: bool,
-}
-
-/// A call in flight: what it took, from where, under which config.
-#[derive(Clone, Debug)]
-pub(crate) struct InFlightCall {
-    skeleton: u32,
-    loop_: u32,
-    epoch: u32,
-    class: Priority,
-    /// How many times its bytes count in flight, if it went throttled; else zero.
-    penalty: u16,
-    units: Units,
-    at: Nanos,
-    /// From when on its units count: as long as nobody says when it left, from when it was let go.
-    counted: Nanos,
-}
-
-/// Who leaves as soon after it was let go has left at once.
-pub const AT_ONCE: std::time::Duration = std::time::Duration::from_millis(1);
-
-/// Which call it is that has left: see [`Engine::left`].
-#[derive(Clone, Copy, Debug)]
-pub struct Departure {
-    index: u32,
-    at: Nanos,
-}
-
-impl Grant {
-    /// What to say when the call has left.
-    #[must_use]
-    pub fn departure(&self) -> Departure {
-        Departure { index: self.index, at: self.at }
-    }
-
-    /// Whether the end of a call that cost what it reserved is nobody's concern: it holds no slot that another could
-    /// have, and nothing is to be remembered of it. Then it may be finished at any time.
-    #[must_use]
-    pub fn is_quiet(&self) -> bool {
-        self.quiet
-    }
-
-    /// When it was given.
-    #[must_use]
-    pub fn granted_at(&self) -> Nanos {
-        self.at
-    }
-
-    /// The base priority it was given under.
-    #[must_use]
-    pub fn priority(&self) -> Priority {
-        self.class
-    }
-}
 
 /// A waiting call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -242,8 +177,7 @@ pub struct Engine {
     lanes: Vec<Lane>,
     free_lanes: Vec<u32>,
     lane_index: HashMap<(u32, u32, Priority), u32>,
-    in_flight: Vec<InFlightCall>,
-    free_in_flight: Vec<u32>,
+    in_flight: InFlightCalls,
     waiters: Vec<Waiter>,
     free_waiters: Vec<u32>,
     runs: Vec<Run>,
@@ -317,8 +251,7 @@ impl Engine {
             lanes: Vec::new(),
             free_lanes: Vec::new(),
             lane_index: HashMap::new(),
-            in_flight: Vec::new(),
-            free_in_flight: Vec::new(),
+            in_flight: InFlightCalls::default(),
             waiters: Vec::new(),
             free_waiters: Vec::new(),
             runs: Vec::new(),
@@ -414,36 +347,6 @@ impl Engine {
     fn clock(&mut self, now: Nanos) -> Nanos {
         self.now = self.now.max(now);
         self.now
-    }
-
-    fn grant(&mut self, skeleton: u32, loop_: u32, class: Priority, units: &Units, at: Nanos) -> Grant {
-        self.pin_loop(loop_);
-        self.record(skeleton, loop_, class, units, at)
-    }
-
-    /// Remembers what a call in flight took.
-    #[inline]
-    fn record(&mut self, skeleton: u32, loop_: u32, class: Priority, units: &Units, at: Nanos) -> Grant {
-        let held = &mut self.skeletons[skeleton as usize];
-        held.in_flight += 1;
-        let Skeleton { penalty, noted, .. } = *held;
-        let names_model = held.key.model.is_some();
-        let epoch = self.epoch;
-        let call = InFlightCall { skeleton, loop_, epoch, class, penalty, units: *units, at, counted: at };
-        let index = match self.free_in_flight.pop() {
-            Some(index) => {
-                self.in_flight[index as usize] = call;
-                index
-            }
-            None => {
-                self.in_flight.push(call);
-                (self.in_flight.len() - 1) as u32
-            }
-        };
-        if noted {
-            self.note(index, at);
-        }
-        Grant { index, class, names_model, at, held_by: NIL, quiet: false }
     }
 }
 

@@ -7,6 +7,8 @@
 use std::ops::ControlFlow;
 
 use super::lane::Use;
+use super::loops::LoopRecord;
+use super::route::Skeleton;
 use super::{Engine, Grant, SLOT, Units};
 use crate::call::Call;
 use crate::limit::{Limit, Spec};
@@ -90,8 +92,8 @@ impl Engine {
         units: &Units,
         now: Nanos,
     ) -> Option<Grant> {
-        let Engine { skeletons, limits, specs, .. } = self;
-        let held = &skeletons[skeleton as usize];
+        let Engine { skeletons, limits, specs, loops, in_flight, .. } = self;
+        let held = &mut skeletons[skeleton as usize];
         // Throttled calls count several times, which is for the longer way to see to.
         if held.penalty > 0 {
             return None;
@@ -106,35 +108,21 @@ impl Engine {
             }
             left = take_plain(rest, limits, units, now);
         }
-        if loop_ != NIL && !self.pass_own(skeleton, loop_, class, units, now) {
+        if loop_ != NIL
+            && let Err(taken) = pass_own(held, &mut loops[loop_ as usize], limits, specs, class, units, now)
+        {
+            let taken = held.uses.len() + taken;
+            self.put_back(skeleton, loop_, units, taken, now);
             return None;
+        }
+        let grant = in_flight.record(held, (skeleton, loop_, self.epoch), class, units, now);
+        if held.noted {
+            self.note(&grant, now);
         }
         if !self.lent_limits.is_empty() {
             self.ask_on_route(skeleton, loop_, now);
         }
-        let service = self.skeletons[skeleton as usize].service;
-        self.services[service as usize].counts.granted += 1;
-        Some(self.record(skeleton, loop_, class, units, now))
-    }
-
-    /// The limits of the loop itself, after those that all share.
-    #[inline(never)]
-    fn pass_own(&mut self, skeleton: u32, loop_: u32, class: Priority, units: &Units, now: Nanos) -> bool {
-        let Engine { skeletons, limits, specs, loops, .. } = self;
-        let held = &skeletons[skeleton as usize];
-        let record = &mut loops[loop_ as usize];
-        let mut at = record.first;
-        for (taken, &slot) in held.loop_slots.iter().enumerate() {
-            let Some(limit) = limits.get_mut(at as usize) else { break };
-            if !take_if_open(limit, specs, class, units[(slot & SLOT) as usize], now) {
-                let taken = held.uses.len() + taken;
-                self.put_back(skeleton, loop_, units, taken, now);
-                return false;
-            }
-            at = limit.sibling;
-        }
-        record.pins += 1;
-        true
+        Some(grant)
     }
 
     /// Undoes the first `taken` limits of a route.
@@ -169,6 +157,29 @@ impl Engine {
             }
         }
     }
+}
+
+/// The limits of the loop itself, after those that all share. Else says of how many it took before one did not open.
+#[inline(never)]
+fn pass_own(
+    held: &Skeleton,
+    record: &mut LoopRecord,
+    limits: &mut [Limit],
+    specs: &[Spec],
+    class: Priority,
+    units: &Units,
+    now: Nanos,
+) -> Result<(), usize> {
+    let mut at = record.first;
+    for (taken, &slot) in held.loop_slots.iter().enumerate() {
+        let Some(limit) = limits.get_mut(at as usize) else { break };
+        if !take_if_open(limit, specs, class, units[(slot & SLOT) as usize], now) {
+            return Err(taken);
+        }
+        at = limit.sibling;
+    }
+    record.pins += 1;
+    Ok(())
 }
 
 /// Takes from one limit after the other as long as each is open at first sight. Says which are left.

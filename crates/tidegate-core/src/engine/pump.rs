@@ -220,15 +220,16 @@ impl Engine {
         };
         self.keep_credit(lane, in_turn, &units, now);
         let mut grant = self.spend(skeleton, loop_, class, units, &route, stamp, now);
-        grant.held_by = held_by;
-        grant.quiet = !self.is_noted(&grant) && self.frees_nothing(&grant);
+        self.in_flight[&grant].held_by = held_by;
+        if !self.is_noted(&grant) && self.frees_nothing(&grant) {
+            grant = grant.quiet();
+        }
         for &(limit, slot) in route.iter() {
             let units = i128::from(units[slot as usize]);
             self.charge_flow(limit, (loop_, skeleton, class as u8), units, in_turn && limit == bound, lane);
         }
         self.pull_waiter(waiter);
         self.mark_route(&route);
-        self.services[self.skeletons[skeleton as usize].service as usize].counts.granted += 1;
         self.verdicts.push((ticket, Verdict::Granted(grant)));
     }
 
@@ -326,7 +327,7 @@ impl Engine {
                 self.limits[limit as usize].meter.empty_pacer(now);
             }
         }
-        self.grant(skeleton, loop_, class, &units, now)
+        self.record(skeleton, loop_, class, &units, now)
     }
 
     /// Whether nobody went this way since a window on it was shut. Whoever does empties the pacers it takes from.

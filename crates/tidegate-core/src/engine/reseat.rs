@@ -125,9 +125,8 @@ impl Engine {
             let run = self.run_of(waiter);
             let (units, lane) = (run.like.units, &self.lanes[run.lane as usize]);
             let (skeleton, loop_, class) = (lane.skeleton, lane.loop_, lane.class);
-            let grant = self.grant(skeleton, loop_, class, &units, now);
+            let grant = self.record(skeleton, loop_, class, &units, now);
             self.pull_waiter(waiter);
-            self.services[self.skeletons[skeleton as usize].service as usize].counts.granted += 1;
             self.verdicts.push((ticket, Verdict::Granted(grant)));
         }
     }

@@ -137,6 +137,8 @@ pub(crate) struct Skeleton {
     pub keep: bool,
     pub in_flight: u32,
     pub lanes: u32,
+    /// How many calls went this way. They are of its service's count even when it is used for another.
+    pub granted: u64,
 }
 
 impl Engine {
@@ -233,10 +235,12 @@ impl Engine {
             keep: false,
             in_flight: 0,
             lanes: 0,
+            granted: 0,
         };
         let index = match self.free_skeletons.pop() {
             Some(index) => {
-                self.skeletons[index as usize] = skeleton;
+                let old = std::mem::replace(&mut self.skeletons[index as usize], skeleton);
+                self.services[old.service as usize].counts.granted += old.granted;
                 index
             }
             None => {

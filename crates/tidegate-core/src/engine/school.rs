@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::ease::Paced;
 use super::lesson::Lesson;
-use super::{Engine, InFlightCall};
+use super::{Engine, Grant, InFlightCall};
 use crate::learn::adaptive::Adaptive;
 use crate::learn::ceiling::{Ceiling, Tally};
 use crate::learn::mirror::{Mark, Mirror};
@@ -114,8 +114,9 @@ impl Engine {
 
     /// A call goes, of which something is to be remembered.
     #[inline(never)]
-    pub(super) fn note(&mut self, index: u32, now: Nanos) {
-        let InFlightCall { skeleton, units, .. } = self.in_flight[index as usize];
+    pub(super) fn note(&mut self, grant: &Grant, now: Nanos) {
+        let index = grant.index();
+        let InFlightCall { skeleton, units, .. } = self.in_flight[grant];
         let held = &self.skeletons[skeleton as usize];
         let breaker = held.breaker;
         let mut marks = std::mem::take(self.marks_of(index));

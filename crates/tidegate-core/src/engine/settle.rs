@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ended::{Ended, Fate};
 use super::route::Skeleton;
-use super::{AT_ONCE, Departure, Engine, Grant, InFlightCall, SLOT};
+use super::{Departure, Engine, Grant, InFlightCall, SLOT};
 use crate::call::Cost;
 use crate::dimension::Dimension;
 use crate::time::Nanos;
@@ -17,7 +17,7 @@ impl Engine {
     pub fn finish(&mut self, grant: Grant, actual: Option<&Cost>, now: Nanos) {
         let now = self.clock(now);
         self.report_lost(&grant, now);
-        self.free_in_flight.push(grant.index);
+        self.in_flight.forget(&grant);
         if self.book.is_some() {
             self.note_duration(&grant, now);
         }
@@ -30,9 +30,9 @@ impl Engine {
     /// reserved unless the upstream counts it all the same; and its breaker hears of it.
     pub fn end_call(&mut self, grant: Grant, ended: &Ended, now: Nanos) {
         let now = self.clock(now);
-        let call = self.in_flight[grant.index as usize].clone();
+        let call = self.in_flight[&grant].clone();
         let counted = self.is_counted(&call, &ended.fate);
-        let explained = self.hear_told(grant.index, &call, &ended.told, counted, now);
+        let explained = self.hear_told(grant.index(), &call, &ended.told, counted, now);
         // Before anything comes back: it must not go to somebody who has to stay away now.
         match &ended.fate {
             Fate::TurnedAway { wait, by, in_flight } => {
@@ -78,9 +78,9 @@ impl Engine {
     /// The head of a reply tells of limits though the call goes on. What it tells is heard once.
     pub fn hear(&mut self, grant: &Grant, ended: &Ended, now: Nanos) {
         let now = self.clock(now);
-        let call = self.in_flight[grant.index as usize].clone();
+        let call = self.in_flight[grant].clone();
         let counted = self.is_counted(&call, &ended.fate);
-        self.hear_told(grant.index, &call, &ended.told, counted, now);
+        self.hear_told(grant.index(), &call, &ended.told, counted, now);
         self.plan_what_was_learned(now);
         if self.waiting > 0 {
             self.advance(now);
@@ -93,13 +93,7 @@ impl Engine {
     /// Who is not told counts from when calls were let go. A call that has ended since has left long ago.
     pub fn left(&mut self, departure: Departure, now: Nanos) {
         let now = self.clock(now);
-        let Some(call) = self.in_flight.get(departure.index as usize) else { return };
-        let is_late = call.at == departure.at && now.since(call.counted) >= AT_ONCE;
-        // Looked through last, and for few: it is as long as there were ever calls at once.
-        if !is_late || self.free_in_flight.contains(&departure.index) {
-            return;
-        }
-        let call = call.clone();
+        let Some(call) = self.in_flight.leaves_late(departure, now) else { return };
         for (limit, slot) in self.route_of(call.skeleton, call.loop_) {
             let held = &mut self.limits[limit as usize];
             if held.since <= call.epoch && held.meter.count_from(call.units[slot as usize], call.counted, now)
@@ -107,7 +101,6 @@ impl Engine {
                 self.touched(limit);
             }
         }
-        self.in_flight[departure.index as usize].counted = now;
         if self.waiting > 0 {
             self.advance(now);
             self.pump(now);
@@ -119,7 +112,7 @@ impl Engine {
     /// is below changes nothing, since more may come. Bytes are known before a call goes, and stay as they are.
     pub fn spent(&mut self, grant: &Grant, so_far: &Cost, now: Nanos) {
         let now = self.clock(now);
-        let call = self.in_flight[grant.index as usize].clone();
+        let call = self.in_flight[grant].clone();
         let mut grown = call.units;
         for (limit, slot) in self.route_of(call.skeleton, call.loop_) {
             let held = &self.limits[limit as usize];
@@ -140,7 +133,7 @@ impl Engine {
             self.charge_flow(limit, lane, i128::from(cost) - i128::from(reserved), false, NIL);
             self.touched(limit);
         }
-        self.in_flight[grant.index as usize].units = grown;
+        self.in_flight[grant].units = grown;
         if self.waiting > 0 {
             self.advance(now);
             self.pump(now);
@@ -160,13 +153,13 @@ impl Engine {
     /// How many times the bytes of a call in flight count, if it went throttled.
     #[must_use]
     pub fn byte_penalty(&self, grant: &Grant) -> Option<u16> {
-        let penalty = self.in_flight[grant.index as usize].penalty;
+        let penalty = self.in_flight[grant].penalty;
         (penalty > 0).then_some(penalty)
     }
 
     #[inline(never)]
     fn settle(&mut self, grant: Grant, actual: Option<&Cost>, now: Nanos) {
-        let grant = self.in_flight[grant.index as usize].clone();
+        let grant = self.in_flight[&grant].clone();
         let keep = self.skeletons[grant.skeleton as usize].keep;
         self.end(&grant, now, |engine, limit, slot, reserved| {
             let dimension = engine.skeletons[grant.skeleton as usize].layout.dimension(slot);
@@ -198,7 +191,7 @@ impl Engine {
     /// Whether a call holds nothing that another could have.
     #[inline]
     pub(super) fn frees_nothing(&self, grant: &Grant) -> bool {
-        let InFlightCall { skeleton, loop_, penalty, .. } = self.in_flight[grant.index as usize];
+        let InFlightCall { skeleton, loop_, penalty, .. } = self.in_flight[grant];
         let own = self.loops.get(loop_ as usize).map_or(NIL, |record| record.first);
         let Skeleton { ref slots, breaker, .. } = self.skeletons[skeleton as usize];
         slots.is_empty() && own == NIL && penalty == 0 && breaker == NIL
@@ -207,9 +200,7 @@ impl Engine {
     /// Whether something is to be remembered of a call when it ends.
     #[inline(always)]
     pub(super) fn is_noted(&self, grant: &Grant) -> bool {
-        self.is_marked(grant.index)
-            || self.passes.get(grant.index as usize).is_some_and(Option::is_some)
-            || self.book.is_some()
+        self.in_flight[grant].noted || self.book.is_some()
     }
 
     /// The end of most calls: it cost what it reserved, nothing is to be remembered of it, and nobody is concerned.
@@ -221,22 +212,22 @@ impl Engine {
         if self.is_noted(&grant) || !self.ends_unnoticed(&grant) || !self.free_slots(&grant) {
             return Err(grant);
         }
-        self.free_in_flight.push(grant.index);
+        self.in_flight.forget(&grant);
         Ok(())
     }
 
     /// A call ended of which nobody says what became: its probe is free again.
     #[inline(always)]
     fn report_lost(&mut self, grant: &Grant, now: Nanos) {
-        self.unmark(grant.index);
-        if self.passes.get(grant.index as usize).is_some_and(Option::is_some) {
+        self.unmark(grant.index());
+        if self.passes.get(grant.index() as usize).is_some_and(Option::is_some) {
             self.report_lost_probe(grant, now);
         }
     }
 
     #[cold]
     fn report_lost_probe(&mut self, grant: &Grant, now: Nanos) {
-        let call = self.in_flight[grant.index as usize].clone();
+        let call = self.in_flight[grant].clone();
         self.report(grant, &call, &Fate::Unknown, now);
         self.advance(now);
     }
@@ -246,7 +237,7 @@ impl Engine {
     #[inline]
     fn free_slots(&mut self, grant: &Grant) -> bool {
         let Engine { skeletons, limits, loops, in_flight, .. } = self;
-        let grant = &in_flight[grant.index as usize];
+        let grant = &in_flight[grant];
         let held = &mut skeletons[grant.skeleton as usize];
         if grant.epoch != self.epoch || grant.penalty > 0 {
             return false;
@@ -286,8 +277,8 @@ impl Engine {
     pub fn cancel(&mut self, grant: Grant, now: Nanos) {
         let now = self.clock(now);
         self.report_lost(&grant, now);
-        self.free_in_flight.push(grant.index);
-        let grant = self.in_flight[grant.index as usize].clone();
+        self.in_flight.forget(&grant);
+        let grant = self.in_flight[&grant].clone();
         self.end(&grant, now, |engine, limit, _, reserved| {
             let held = &mut engine.limits[limit as usize];
             held.meter.refund(reserved, grant.counted, now);

@@ -59,13 +59,17 @@ impl Engine {
     /// What became of a service's calls.
     #[must_use]
     pub fn counts(&self, service: &str) -> Option<ServiceCounts> {
-        Some(self.services[*self.service_index.get(service)? as usize].counts)
+        let service = *self.service_index.get(service)?;
+        let mut counts = self.services[service as usize].counts;
+        let own = self.skeletons.iter().filter(|skeleton| skeleton.service == service);
+        counts.granted += own.map(|skeleton| skeleton.granted).sum::<u64>();
+        Some(counts)
     }
 
     /// The service that a call in flight went to. Searched for among all: ask only where it is worth that.
     #[must_use]
     pub fn service_of(&self, grant: &Grant) -> Option<&str> {
-        let call = &self.in_flight[grant.index as usize];
+        let call = &self.in_flight[grant];
         let service = self.skeletons[call.skeleton as usize].service;
         self.service_index.iter().find(|(_, index)| **index == service).map(|(name, _)| &**name)
     }
@@ -75,7 +79,7 @@ impl Engine {
     #[inline]
     #[must_use]
     pub fn unknown_model(&self, grant: &Grant, call: &Call) -> Option<Arc<str>> {
-        if grant.names_model { None } else { call.shared_model() }
+        if grant.is_of_unknown_model() { call.shared_model() } else { None }
     }
 
     /// Whether the service keeps what a call reserved above its cost.
