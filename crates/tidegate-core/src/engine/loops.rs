@@ -8,6 +8,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use super::Engine;
+use super::loop_name::LoopName;
 use crate::call::Call;
 use crate::limit::Limit;
 use crate::time::Nanos;
@@ -16,11 +17,9 @@ use crate::tree::NIL;
 /// The loop of calls that name none.
 pub(crate) const NO_LOOP: u32 = NIL;
 
-/// One loop.
-#[derive(Clone, Debug)]
+/// One loop. Its name is elsewhere, so that those of a million loops lie in the processor's cache.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct LoopRecord {
-    /// Absent in a free place.
-    name: Option<Arc<str>>,
     /// Its first limit; the others follow as siblings, in the order of the config.
     pub first: u32,
     /// Calls in flight, lanes, and limits that remember what it was served.
@@ -35,41 +34,48 @@ impl Engine {
     }
 
     fn loop_named(&mut self, name: &Arc<str>, now: Nanos) -> u32 {
-        let hash = self.loop_hasher.hash_one(&**name);
-        let loops = &self.loops;
-        let same = |index: &u32| loops[*index as usize].name.as_ref().is_some_and(|known| known == name);
-        if let Some(index) = self.loop_index.find(hash, same) {
-            return *index;
+        let hash = self.loop_hash(name);
+        if let Some(index) = self.loop_found(name, hash) {
+            return index;
         }
         self.sweep_loops(now);
-        let record = LoopRecord { name: Some(name.clone()), first: NIL, pins: 0 };
+        let record = LoopRecord { first: NIL, pins: 0 };
         let index = match self.free_loops.pop() {
             Some(index) => {
                 self.loops[index as usize] = record;
+                self.loop_names[index as usize] = Some(LoopName::new(name));
                 index
             }
             None => {
                 push_lean(&mut self.loops, record);
+                push_lean(&mut self.loop_names, Some(LoopName::new(name)));
                 (self.loops.len() - 1) as u32
             }
         };
-        let (loops, hasher) = (&self.loops, &self.loop_hasher);
-        let rehash =
-            |index: &u32| hasher.hash_one(loops[*index as usize].name.as_deref().unwrap_or_default());
-        self.loop_index.insert_unique(hash, index, rehash);
+        self.loop_index.insert(hash, index);
         self.make_loop_limits(index, now);
         index
+    }
+
+    #[inline]
+    fn loop_found(&self, name: &str, hash: u32) -> Option<u32> {
+        let names = &self.loop_names;
+        self.loop_index.find(hash, |loop_| names[loop_ as usize].as_ref().is_some_and(|known| known.is(name)))
+    }
+
+    #[inline]
+    fn loop_hash(&self, name: &str) -> u32 {
+        (self.loop_hasher.hash_one(name) >> 32) as u32
     }
 
     /// The loop that a call names, if it is remembered.
     pub(super) fn known_loop(&self, call: &Call) -> u32 {
         let Some(name) = &call.said.loop_id else { return NO_LOOP };
-        let same = |index: &u32| self.loops[*index as usize].name.as_ref() == Some(name);
-        self.loop_index.find(self.loop_hasher.hash_one(&**name), same).map_or(NO_LOOP, |index| *index)
+        self.loop_found(name, self.loop_hash(name)).unwrap_or(NO_LOOP)
     }
 
-    pub(super) fn loop_name(&self, loop_: u32) -> Option<&Arc<str>> {
-        self.loops.get(loop_ as usize)?.name.as_ref()
+    pub(super) fn loop_name(&self, loop_: u32) -> Option<&str> {
+        self.loop_names.get(loop_ as usize)?.as_ref().map(LoopName::as_str)
     }
 
     pub(super) fn pin_loop(&mut self, loop_: u32) {
@@ -137,8 +143,7 @@ impl Engine {
     }
 
     fn drop_if_idle(&mut self, loop_: u32, now: Nanos) {
-        let record = &self.loops[loop_ as usize];
-        let Some(name) = record.name.clone() else { return };
+        let record = self.loops[loop_ as usize];
         if record.pins > 0 {
             return;
         }
@@ -149,17 +154,17 @@ impl Engine {
             }
             at = self.limits[at as usize].sibling;
         }
+        let Some(name) = self.loop_name(loop_) else { return };
+        let hash = self.loop_hash(name);
         let mut at = record.first;
         while at != NIL {
             let next = self.limits[at as usize].sibling;
             self.remove_limit(at);
             at = next;
         }
-        let hash = self.loop_hasher.hash_one(&*name);
-        if let Ok(entry) = self.loop_index.find_entry(hash, |index| *index == loop_) {
-            entry.remove();
-        }
-        self.loops[loop_ as usize] = LoopRecord { name: None, first: NIL, pins: 0 };
+        self.loop_index.remove(hash, loop_);
+        self.loops[loop_ as usize] = LoopRecord { first: NIL, pins: 0 };
+        self.loop_names[loop_ as usize] = None;
         self.free_loops.push(loop_);
     }
 

@@ -30,6 +30,8 @@ mod layout;
 mod learned;
 mod lend;
 mod lesson;
+mod loop_index;
+mod loop_name;
 mod loops;
 mod news;
 mod order;
@@ -58,7 +60,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use hashbrown::{HashMap, HashTable};
+use hashbrown::HashMap;
 
 pub use arrived::Arrived;
 pub use book::{Found, Page};
@@ -83,6 +85,8 @@ use self::contention::LaneKey;
 use self::deadlines::Deadlines;
 use self::grant::{InFlightCall, InFlightCalls};
 use self::lane::{Lane, Run, Waiter};
+use self::loop_index::LoopIndex;
+use self::loop_name::LoopName;
 use self::loops::LoopRecord;
 use self::news::Bulletin;
 use self::pump::Candidate;
@@ -169,7 +173,9 @@ pub struct Engine {
     shapes: HashMap<Arc<Shape>, u32>,
     key_instances: HashMap<(u32, Box<str>), u32>,
     loops: Vec<LoopRecord>,
-    loop_index: HashTable<u32>,
+    /// None in a free place.
+    loop_names: Vec<Option<LoopName>>,
+    loop_index: LoopIndex,
     free_loops: Vec<u32>,
     loop_hasher: hashbrown::DefaultHashBuilder,
     hand: usize,
@@ -244,7 +250,8 @@ impl Engine {
             shapes: HashMap::new(),
             key_instances: HashMap::new(),
             loops: Vec::new(),
-            loop_index: HashTable::new(),
+            loop_names: Vec::new(),
+            loop_index: LoopIndex::default(),
             free_loops: Vec::new(),
             loop_hasher: hashbrown::DefaultHashBuilder::default(),
             hand: 0,

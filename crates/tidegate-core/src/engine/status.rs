@@ -117,7 +117,7 @@ impl Engine {
         let held = &self.limits[limit as usize];
         let spec = &self.specs[held.spec as usize];
         if held.owner != NIL {
-            let name = self.loop_name(held.owner).map_or("", |name| name);
+            let name = self.loop_name(held.owner).unwrap_or_default();
             return format!("loop:{name}/{}", spec.suffix).into();
         }
         if held.spec == self.window_spec {
