@@ -17,9 +17,11 @@ use crate::tree::NIL;
 /// The loop of calls that name none.
 pub(crate) const NO_LOOP: u32 = NIL;
 
-/// One loop. Its name is elsewhere, so that those of a million loops lie in the processor's cache.
-#[derive(Clone, Copy, Debug)]
+/// One loop.
+#[derive(Clone, Debug)]
 pub(crate) struct LoopRecord {
+    /// None in a free place.
+    name: Option<LoopName>,
     /// Its first limit; the others follow as siblings, in the order of the config.
     pub first: u32,
     /// Calls in flight, lanes, and limits that remember what it was served.
@@ -39,16 +41,14 @@ impl Engine {
             return index;
         }
         self.sweep_loops(now);
-        let record = LoopRecord { first: NIL, pins: 0 };
+        let record = LoopRecord { name: Some(LoopName::new(name)), first: NIL, pins: 0 };
         let index = match self.free_loops.pop() {
             Some(index) => {
                 self.loops[index as usize] = record;
-                self.loop_names[index as usize] = Some(LoopName::new(name));
                 index
             }
             None => {
                 push_lean(&mut self.loops, record);
-                push_lean(&mut self.loop_names, Some(LoopName::new(name)));
                 (self.loops.len() - 1) as u32
             }
         };
@@ -59,8 +59,9 @@ impl Engine {
 
     #[inline]
     fn loop_found(&self, name: &str, hash: u32) -> Option<u32> {
-        let names = &self.loop_names;
-        self.loop_index.find(hash, |loop_| names[loop_ as usize].as_ref().is_some_and(|known| known.is(name)))
+        let loops = &self.loops;
+        self.loop_index
+            .find(hash, |loop_| loops[loop_ as usize].name.as_ref().is_some_and(|known| known.is(name)))
     }
 
     #[inline]
@@ -75,7 +76,7 @@ impl Engine {
     }
 
     pub(super) fn loop_name(&self, loop_: u32) -> Option<&str> {
-        self.loop_names.get(loop_ as usize)?.as_ref().map(LoopName::as_str)
+        self.loops.get(loop_ as usize)?.name.as_ref().map(LoopName::as_str)
     }
 
     pub(super) fn pin_loop(&mut self, loop_: u32) {
@@ -143,11 +144,11 @@ impl Engine {
     }
 
     fn drop_if_idle(&mut self, loop_: u32, now: Nanos) {
-        let record = self.loops[loop_ as usize];
-        if record.pins > 0 {
+        let LoopRecord { first, pins, .. } = self.loops[loop_ as usize];
+        if pins > 0 {
             return;
         }
-        let mut at = record.first;
+        let mut at = first;
         while at != NIL {
             if !self.limits[at as usize].is_idle(now) {
                 return;
@@ -156,15 +157,14 @@ impl Engine {
         }
         let Some(name) = self.loop_name(loop_) else { return };
         let hash = self.loop_hash(name);
-        let mut at = record.first;
+        let mut at = first;
         while at != NIL {
             let next = self.limits[at as usize].sibling;
             self.remove_limit(at);
             at = next;
         }
         self.loop_index.remove(hash, loop_);
-        self.loops[loop_ as usize] = LoopRecord { first: NIL, pins: 0 };
-        self.loop_names[loop_ as usize] = None;
+        self.loops[loop_ as usize] = LoopRecord { name: None, first: NIL, pins: 0 };
         self.free_loops.push(loop_);
     }
 

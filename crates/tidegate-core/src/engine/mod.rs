@@ -86,7 +86,6 @@ use self::deadlines::Deadlines;
 use self::grant::{InFlightCall, InFlightCalls};
 use self::lane::{Lane, Run, Waiter};
 use self::loop_index::LoopIndex;
-use self::loop_name::LoopName;
 use self::loops::LoopRecord;
 use self::news::Bulletin;
 use self::pump::Candidate;
@@ -173,8 +172,6 @@ pub struct Engine {
     shapes: HashMap<Arc<Shape>, u32>,
     key_instances: HashMap<(u32, Box<str>), u32>,
     loops: Vec<LoopRecord>,
-    /// None in a free place.
-    loop_names: Vec<Option<LoopName>>,
     loop_index: LoopIndex,
     free_loops: Vec<u32>,
     loop_hasher: hashbrown::DefaultHashBuilder,
@@ -250,7 +247,6 @@ impl Engine {
             shapes: HashMap::new(),
             key_instances: HashMap::new(),
             loops: Vec::new(),
-            loop_names: Vec::new(),
             loop_index: LoopIndex::default(),
             free_loops: Vec::new(),
             loop_hasher: hashbrown::DefaultHashBuilder::default(),
