@@ -169,6 +169,12 @@ impl Meter {
         }
     }
 
+    /// Whether it makes a difference from when on a call is paced.
+    #[must_use]
+    pub fn is_paced(&self) -> bool {
+        matches!(self, Meter::Sliding(m) if m.pacer().is_some())
+    }
+
     /// What [`Meter::empty_pacer`] would take.
     #[must_use]
     pub fn saved(&self, now: Nanos) -> u64 {

@@ -125,15 +125,16 @@ impl Engine {
         if timeout.is_zero() {
             return self.try_admit(call, now).map(Admission::Granted);
         }
-        self.fit_or_refuse(&mut arrival, call, now)?;
-        if let Some(grant) = self.observe(&arrival, call, now) {
-            return Ok(Admission::Granted(grant));
-        }
         let deadline = now.after(timeout);
+        // A cost that waits there already has been found to fit.
         if arrived.is_none()
             && let Some(ticket) = self.join(&arrival, call, deadline, now)
         {
             return Ok(Admission::Waiting(ticket));
+        }
+        self.fit_or_refuse(&mut arrival, call, now)?;
+        if let Some(grant) = self.observe(&arrival, call, now) {
+            return Ok(Admission::Granted(grant));
         }
         self.advance(now);
         let patient = self.patient || arrived.is_some();
@@ -182,31 +183,6 @@ impl Engine {
         }
         self.shed_for(ticket, now)?;
         Ok(Admission::Waiting(ticket))
-    }
-
-    /// A call comes to a line of calls that cost what it costs. It goes after all of them, so nothing changes for anybody,
-    /// and whether the line moves by now is left to when it is next seen to: for many at once, and not by everybody who
-    /// comes. Not where more has to be known: who has left a queue that is full, how a breaker is, who goes past the line
-    /// because it would wait there for too long.
-    fn join(&mut self, arrival: &Arrival, call: &Call, deadline: Nanos, now: Nanos) -> Option<Ticket> {
-        let lane = self.lane_of(arrival)?;
-        let Lane { tail, len, bound, .. } = self.lanes[lane as usize];
-        let run = self.run_of(tail);
-        if run.len != len || run.like.units != arrival.units {
-            return None;
-        }
-        let Skeleton { service, breaker, .. } = self.skeletons[arrival.skeleton as usize];
-        let service = &self.services[service as usize];
-        if breaker != NIL || service.waiting() >= service.max_waiting {
-            return None;
-        }
-        let arrived = self.arrived(now);
-        let ahead = self.ahead_of_arrival(lane, arrived);
-        if self.forecast_behind(lane, &ahead, &arrival.units, bound, now) > deadline {
-            return None;
-        }
-        let (waiter, _) = self.seat(arrival, call, deadline, arrived);
-        Some(Ticket { index: waiter, generation: self.waiters[waiter as usize].generation })
     }
 
     /// A waiting call goes away: its place is freed and those behind it advance. Says whether it waited.

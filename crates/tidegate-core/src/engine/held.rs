@@ -33,6 +33,9 @@ impl Stations {
 
     /// The limit at which a call stood longest that came then and goes now; none if it did not wait.
     pub fn longest(&self, came: Nanos, now: Nanos) -> u32 {
+        if let [(limit, since)] = self.latest[..self.len] {
+            return if since.max(came) < now { limit } else { NIL };
+        }
         let mut spans = [(NIL, 0); KEPT];
         for (index, &(limit, since)) in self.latest[..self.len].iter().enumerate() {
             let until = self.latest[..self.len].get(index + 1).map_or(now, |(_, next)| *next);

@@ -318,13 +318,13 @@ impl Engine {
         })
     }
 
-    fn count_waiting(&mut self, lane: u32, by: i32) {
+    pub(super) fn count_waiting(&mut self, lane: u32, by: i32) {
         let Lane { skeleton, class, roster, .. } = self.lanes[lane as usize];
         let Skeleton { service, inverse, .. } = self.skeletons[skeleton as usize];
         self.services[service as usize].rosters[class as usize].count(roster, inverse, by);
     }
 
-    fn drop_lane(&mut self, lane: u32) {
+    pub(super) fn drop_lane(&mut self, lane: u32) {
         self.unbind(lane);
         self.count_passing(lane, -1);
         let Lane { skeleton, loop_, class, .. } = self.lanes[lane as usize];

@@ -30,6 +30,7 @@ mod layout;
 mod learned;
 mod lend;
 mod lesson;
+mod line;
 mod loop_index;
 mod loop_name;
 mod loops;

@@ -96,6 +96,9 @@ impl Engine {
     fn ahead_of_lane(&self, lane: u32, limit: u32, slot: u8, own: u128) -> u128 {
         let Lane { bound, class, loop_, skeleton, .. } = self.lanes[lane as usize];
         let Some(contention) = &self.limits[limit as usize].contention else { return 0 };
+        if bound == limit && contention.bound == 1 {
+            return 0;
+        }
         let higher = contention.classes[class as usize + 1..].iter().flatten().map(|class| class.demand);
         let mut ahead = higher.fold(0_u128, u128::saturating_add);
         if let Some(held) = &contention.classes[class as usize] {

@@ -24,7 +24,7 @@ use crate::tree::NIL;
 
 /// How far back a late timer is made good: a call booked for a time at most this long ago is paced from
 /// that time.
-const LATE: u64 = 20_000_000;
+pub(super) const LATE: u64 = 20_000_000;
 
 /// A call that may go.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,10 @@ impl Engine {
                 [(_, only)] => only,
                 _ => self.best(&candidates, now),
             };
-            self.let_go(best, now);
+            match candidates.len() == 1 && best.in_turn && self.has_way_to_itself(best.lane) {
+                true => self.let_line_go(best.lane, now),
+                false => self.let_go(best, now),
+            }
             self.dirty.extend(candidates.drain(..).map(|(limit, _)| Reverse(limit)));
         }
         self.candidates = candidates;

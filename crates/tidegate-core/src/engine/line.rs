@@ -1,0 +1,173 @@
+//! Lines: lanes of calls that are all alike, as most are.
+//!
+//! Who *joins* one goes after all of them, so nothing changes for anybody, and whether the line moves by now is left to
+//! when it is next seen to: for many at once, and not by everybody who comes.
+//!
+//! A line *moves* in one step where nobody else waits for anything on its way: what one of its calls is let go for, the
+//! next one is let go for too, as long as there is room. What each takes is taken call by call, as it would be if each
+//! were judged anew; what they are to others, which is rank, credit and what to look at again, is seen to once for all.
+
+use super::lane::{Lane, Run, Use, Waiter};
+use super::pass::Arrival;
+use super::pump::LATE;
+use super::route::Skeleton;
+use super::{Engine, Ticket, Units, Verdict};
+use crate::call::Call;
+use crate::time::Nanos;
+use crate::tree::NIL;
+
+impl Engine {
+    /// A call comes to a line of calls that cost what it costs. Not where more has to be known: who has left a queue that
+    /// is full, how a breaker is, who goes past the line because it would wait there for too long.
+    pub(super) fn join(
+        &mut self,
+        arrival: &Arrival,
+        call: &Call,
+        deadline: Nanos,
+        now: Nanos,
+    ) -> Option<Ticket> {
+        let lane = self.lane_of(arrival)?;
+        let Lane { tail, len, bound, .. } = self.lanes[lane as usize];
+        let Run { len: alike, ref like, .. } = *self.run_of(tail);
+        if alike != len || like.units != arrival.units {
+            return None;
+        }
+        let same = like.estimated == call.said.estimated && like.shape == call.said.shape;
+        let Skeleton { service, breaker, observe, .. } = self.skeletons[arrival.skeleton as usize];
+        let service = &self.services[service as usize];
+        if breaker != NIL || observe || service.waiting() >= service.max_waiting {
+            return None;
+        }
+        let arrived = self.arrived(now);
+        let ahead = self.ahead_of_arrival(lane, arrived);
+        if self.forecast_behind(lane, &ahead, &arrival.units, bound, now) > deadline {
+            return None;
+        }
+        let waiter = match same {
+            false => self.seat(arrival, call, deadline, arrived).0,
+            true => {
+                let waiter = self.new_waiter(arrived);
+                self.follow(waiter, lane, deadline);
+                waiter
+            }
+        };
+        Some(Ticket { index: waiter, generation: self.waiters[waiter as usize].generation })
+    }
+
+    /// Puts a call behind the last of a lane, which it is like.
+    fn follow(&mut self, waiter: u32, lane: u32, deadline: Nanos) {
+        self.deadlines.insert(waiter, deadline);
+        self.waiting += 1;
+        self.count_waiting(lane, 1);
+        let held = &mut self.lanes[lane as usize];
+        let tail = std::mem::replace(&mut held.tail, waiter);
+        let last = &mut self.waiters[tail as usize];
+        last.behind = waiter;
+        let index = last.run;
+        let run = &mut self.runs[index as usize];
+        run.len += 1;
+        held.count(&run.like.units);
+        let cost = run.like.units[held.slot as usize];
+        let own = &mut self.waiters[waiter as usize];
+        (own.run, own.ahead, own.behind) = (index, tail, NIL);
+        self.change_demand(lane, cost.into());
+    }
+
+    /// Whether nobody but the calls of a lane waits for anything on its way, and room is all that matters there.
+    pub(super) fn has_way_to_itself(&self, lane: u32) -> bool {
+        let Lane { skeleton, ref route, .. } = self.lanes[lane as usize];
+        let alone = |&(limit, _): &Use| {
+            let held = &self.limits[limit as usize];
+            let nobody_else = held.contention.as_ref().is_some_and(|contention| {
+                contention.passing.iter().sum::<u32>() == 1 && contention.watchers.is_empty()
+            });
+            nobody_else && held.lent.is_none() && held.meter.counts() && !self.reserves(limit)
+        };
+        self.skeletons[skeleton as usize].penalty == 0 && route.iter().all(alone)
+    }
+
+    /// Grants the first call of a lane that has its way to itself, and those behind it that are alike and fit.
+    pub(super) fn let_line_go(&mut self, lane: u32, now: Nanos) {
+        let Lane { ref route, bound, loop_, class, skeleton, head, .. } = self.lanes[lane as usize];
+        let route = route.clone();
+        let index = self.waiters[head as usize].run;
+        let Run { len, ref like, .. } = self.runs[index as usize];
+        let units = like.units;
+        let by_time = bound != NIL && !self.limits[bound as usize].meter.is_in_flight();
+        let paced = by_time && route.iter().any(|(limit, _)| self.limits[*limit as usize].meter.is_paced());
+
+        let (mut next, mut went, mut quiet) = (head, 0, false);
+        while went < len && (went == 0 || self.have_room(&route, &units, now)) {
+            let Waiter { behind, enqueued, ref mut generation, .. } = self.waiters[next as usize];
+            let ticket = Ticket { index: next, generation: *generation };
+            *generation = generation.wrapping_add(1);
+            let stamp = match paced {
+                true => self.booking(lane, now).max(enqueued).max(Nanos(now.0.saturating_sub(LATE))).min(now),
+                false => now,
+            };
+            for &(limit, slot) in route.iter() {
+                self.limits[limit as usize].meter.take(units[slot as usize], stamp, now);
+            }
+            let grant = self.record(skeleton, loop_, class, &units, now);
+            self.in_flight[&grant].held_by = self.lanes[lane as usize].stations.longest(enqueued, now);
+            if went == 0 {
+                quiet = !self.is_noted(&grant) && self.frees_nothing(&grant);
+            }
+            let grant = if quiet { grant.quiet() } else { grant };
+            self.verdicts.push((ticket, Verdict::Granted(grant)));
+            self.deadlines.remove(next);
+            self.free_waiters.push(next);
+            next = behind;
+            went += 1;
+        }
+
+        for &(limit, slot) in route.iter() {
+            let cost = units[slot as usize];
+            let payer = (loop_, skeleton, class as u8);
+            self.earn_credit(limit, skeleton, cost.saturating_mul(went.into()));
+            // The last one by itself: the time of the others goes by when it began.
+            let before = i128::from(cost) * i128::from(went - 1);
+            self.charge_flow(limit, payer, before, false, lane);
+            self.charge_flow(limit, payer, cost.into(), limit == bound, lane);
+        }
+        self.behead(lane, index, went, next);
+        self.replace_lane(lane);
+        if next == NIL {
+            self.drop_lane(lane);
+        }
+        self.mark_route(&route);
+    }
+
+    /// The first calls of a lane, all of its first run, are gone.
+    fn behead(&mut self, lane: u32, index: u32, went: u32, next: u32) {
+        self.waiting -= went as usize;
+        self.count_waiting(lane, -(went as i32));
+        let held = &mut self.lanes[lane as usize];
+        let run = &mut self.runs[index as usize];
+        run.len -= went;
+        run.first = next;
+        held.len -= went;
+        held.head = next;
+        for (sum, units) in held.demand.iter_mut().zip(run.like.units) {
+            *sum -= u128::from(units) * u128::from(went);
+        }
+        let less = i128::from(run.like.units[held.slot as usize]) * i128::from(went);
+        if run.len == 0 {
+            self.run_order.remove(&mut held.runs, (run.seq, index));
+            self.free_runs.push(index);
+        }
+        match next {
+            NIL => held.tail = NIL,
+            next => self.waiters[next as usize].ahead = NIL,
+        }
+        self.change_demand(lane, -less);
+    }
+
+    /// Whether there is room for one more on a way that a lane has to itself.
+    fn have_room(&mut self, route: &[Use], units: &Units, now: Nanos) -> bool {
+        route.iter().all(|&(limit, slot)| {
+            let (held, cost) = (&mut self.limits[limit as usize], units[slot as usize]);
+            cost == 0 && !held.meter.is_in_flight() || held.meter.fits(cost, 0, now)
+        })
+    }
+}
