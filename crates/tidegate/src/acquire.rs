@@ -24,14 +24,14 @@ pub struct Acquire {
     /// The permit takes it along: gone once the verdict is known.
     gate: Option<Arc<Shared>>,
     call: Call,
-    sleeper: Sleeper,
     state: State,
 }
 
-#[derive(Debug)]
+// Not with a `Waiting` in it, which would be larger.
+#[derive(Clone, Copy, Debug)]
 enum State {
-    New(Option<Turn>),
-    Waiting(Waiting),
+    New,
+    Waiting { seat: u32, since: Nanos },
 }
 
 /// A call in the queue.
@@ -57,20 +57,15 @@ pub(crate) enum Entered {
 }
 
 impl Acquire {
-    pub(crate) fn new(gate: Arc<Shared>, call: Call, sleeper: Sleeper) -> Acquire {
-        Acquire { gate: Some(gate), call, sleeper, state: State::New(None) }
-    }
-
-    /// For an attempt of a call that came before.
-    pub(crate) fn again(gate: Arc<Shared>, call: Call, sleeper: Sleeper, turn: Turn) -> Acquire {
-        Acquire { gate: Some(gate), call, sleeper, state: State::New(Some(turn)) }
+    pub(crate) fn new(gate: Arc<Shared>, call: Call) -> Acquire {
+        Acquire { gate: Some(gate), call, state: State::New }
     }
 
     /// Where the call stands in the queue, if it waits.
     #[must_use]
     pub fn place(&self) -> Option<Place> {
         match (&self.gate, &self.state) {
-            (Some(gate), State::Waiting(waiting)) => gate.place(waiting.seat),
+            (Some(gate), State::Waiting { seat, .. }) => gate.place(*seat),
             _ => None,
         }
     }
@@ -79,9 +74,9 @@ impl Acquire {
     pub(crate) fn block(self) -> Result<Permit, Refused> {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut context = Context::from_waker(&waker);
-        let mut this = std::pin::pin!(self);
+        let mut this = self;
         loop {
-            match this.as_mut().poll(&mut context) {
+            match this.poll_turn(&mut context, Sleeper::Thread, || None) {
                 Poll::Ready(result) => return result,
                 // Woken without cause it just looks again.
                 Poll::Pending => std::thread::park(),
@@ -94,38 +89,39 @@ impl Acquire {
         let gate = self.gate.take()?;
         Some(match verdict {
             Verdict::Granted(grant) => {
-                let waited = match &self.state {
-                    State::Waiting(Waiting { since, .. }) => grant.granted_at().since(*since),
-                    State::New(_) => Duration::ZERO,
+                let waited = match self.state {
+                    State::Waiting { since, .. } => grant.granted_at().since(since),
+                    State::New => Duration::ZERO,
                 };
                 Ok(Permit::new(grant, waited, self.call.shared_model(), gate))
             }
             Verdict::Refused(refusal) => Err(gate.refused(refusal)),
         })
     }
-}
 
-impl Future for Acquire {
-    type Output = Result<Permit, Refused>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = &mut *self;
-        let Some(gate) = &this.gate else { return Poll::Pending };
-        let verdict = match this.state {
-            State::New(turn) => match gate.enqueue(&this.call, turn, context.waker()) {
+    /// Polls it. Who sleeps for it is for whoever does to say, and which turn it takes if it has none yet.
+    pub(crate) fn poll_turn(
+        &mut self,
+        context: &mut Context<'_>,
+        sleeper: Sleeper,
+        turn: impl FnOnce() -> Option<Turn>,
+    ) -> Poll<Result<Permit, Refused>> {
+        let Some(gate) = &self.gate else { return Poll::Pending };
+        let verdict = match self.state {
+            State::New => match gate.enqueue(&self.call, turn(), context.waker()) {
                 Ok(Entered::Granted(grant)) => Some(Verdict::Granted(grant)),
-                Ok(Entered::Waiting(waiting)) => {
-                    this.state = State::Waiting(waiting);
+                Ok(Entered::Waiting(Waiting { seat, since })) => {
+                    self.state = State::Waiting { seat, since };
                     None
                 }
                 Err(refusal) => Some(Verdict::Refused(refusal)),
             },
-            State::Waiting(Waiting { seat, .. }) => gate.look(seat, context.waker()),
+            State::Waiting { seat, .. } => gate.look(seat, context.waker()),
         };
         match verdict {
-            None => gate.timer.ensure(gate, this.sleeper),
+            None => gate.timer.ensure(gate, sleeper),
             Some(verdict) => {
-                if let Some(result) = this.end(verdict) {
+                if let Some(result) = self.end(verdict) {
                     return Poll::Ready(result);
                 }
             }
@@ -134,10 +130,18 @@ impl Future for Acquire {
     }
 }
 
+impl Future for Acquire {
+    type Output = Result<Permit, Refused>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.poll_turn(context, Sleeper::Task, || None)
+    }
+}
+
 impl Drop for Acquire {
     fn drop(&mut self) {
-        if let (Some(gate), State::Waiting(waiting)) = (&self.gate, &self.state) {
-            gate.leave(*waiting);
+        if let (Some(gate), State::Waiting { seat, .. }) = (&self.gate, self.state) {
+            gate.leave(seat);
         }
     }
 }
@@ -158,7 +162,7 @@ impl Gate {
     /// If it could never fit, would have to wait longer than its timeout, or was pushed out of a full queue:
     /// with the limit, the wait and the reset.
     pub fn acquire(&self, call: impl Into<Call>) -> Acquire {
-        self.acquire_with(call.into(), Sleeper::Task)
+        Acquire::new(self.shared.clone(), self.shared.priced(call.into()))
     }
 
     /// The same for threads without a runtime: blocks until the call may go.
@@ -166,11 +170,7 @@ impl Gate {
     /// # Errors
     /// As [`Gate::acquire`].
     pub fn acquire_blocking(&self, call: impl Into<Call>) -> Result<Permit, Refused> {
-        self.acquire_with(call.into(), Sleeper::Thread).block()
-    }
-
-    fn acquire_with(&self, call: Call, sleeper: Sleeper) -> Acquire {
-        Acquire::new(self.shared.clone(), self.shared.priced(call), sleeper)
+        self.acquire(call).block()
     }
 }
 
@@ -181,6 +181,6 @@ mod tests {
     /// There are as many as calls wait, and each is moved more than once.
     #[test]
     fn a_future_that_waits_is_small() {
-        assert_eq!(size_of::<Acquire>(), 64);
+        assert_eq!(size_of::<Acquire>(), 32);
     }
 }

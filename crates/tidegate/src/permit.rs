@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tidegate_core::engine::{Departure, Ended};
 use tidegate_core::retry::Failure;
+use tidegate_core::time::whole_nanos;
 use tidegate_core::{Cost, Grant, Nanos};
 
 use crate::gate::Shared;
@@ -18,7 +19,8 @@ use crate::outcome::Outcome;
 pub struct Permit {
     /// Gone once it was given back.
     grant: Option<Grant>,
-    waited: Duration,
+    /// In nanoseconds.
+    waited: u64,
     /// The model that the call asks for, for the window of a 429; not always known.
     model: Option<Arc<str>>,
     gate: Arc<Shared>,
@@ -26,13 +28,13 @@ pub struct Permit {
 
 impl Permit {
     pub(crate) fn new(grant: Grant, waited: Duration, model: Option<Arc<str>>, gate: Arc<Shared>) -> Permit {
-        Permit { grant: Some(grant), waited, model, gate }
+        Permit { grant: Some(grant), waited: whole_nanos(waited), model, gate }
     }
 
     /// How long the call waited for it.
     #[must_use]
     pub fn waited(&self) -> Duration {
-        self.waited
+        Duration::from_nanos(self.waited)
     }
 
     /// When it was given, by the [gate's clock](crate::Gate::now).
@@ -126,6 +128,6 @@ impl Drop for Permit {
 
 impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit").field("grant", &self.grant).field("waited", &self.waited).finish()
+        f.debug_struct("Permit").field("grant", &self.grant).field("waited", &self.waited()).finish()
     }
 }

@@ -166,16 +166,15 @@ where
 
     /// Into the queue, at the call's first arrival.
     fn enter(&self, way: Way) -> Step<T, E, Fut> {
-        // A new call is refused at once where one that is tried again waits, as for a breaker that is open.
-        let arrived = (way.course.attempts() > 0).then_some(way.arrived);
-        let turn = Turn { arrived, timeout: way.course.queue_time(way.entered) };
-        let sleeper = self.alarm.sleeper();
-        let acquire = Acquire::again(self.gate.clone(), self.call.clone(), sleeper, turn);
+        let acquire = Acquire::new(self.gate.clone(), self.call.clone());
         Step::On(State::Queued(acquire, Way { tick: Nanos::ZERO, ..way }))
     }
 
     fn queue(&mut self, mut acquire: Acquire, mut way: Way, context: &mut Context<'_>) -> Step<T, E, Fut> {
-        match Pin::new(&mut acquire).poll(context) {
+        // A new call is refused at once where one that is tried again waits, as for a breaker that is open.
+        let arrived = (way.course.attempts() > 0).then_some(way.arrived);
+        let turn = || Some(Turn { arrived, timeout: way.course.queue_time(way.entered) });
+        match acquire.poll_turn(context, self.alarm.sleeper(), turn) {
             Poll::Ready(Ok(permit)) => self.begin(permit, way),
             Poll::Ready(Err(refused)) => Step::End(Err(self.turned_down(refused, way))),
             Poll::Pending => {

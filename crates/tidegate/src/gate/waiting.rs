@@ -120,17 +120,17 @@ impl Shared {
     }
 
     /// A waiting call goes away. If it was granted meanwhile, it never left.
-    pub fn leave(&self, waiting: Waiting) {
+    pub fn leave(&self, seat: u32) {
         let now = self.clock.now();
         let unused = self.work(self.inner.lock(), now, |inner, now, wakers| {
-            let unused = match self.seats.leave(waiting.seat) {
+            let unused = match self.seats.leave(seat) {
                 Ok(Verdict::Granted(grant)) => {
                     inner.engine.cancel(grant, now);
                     None
                 }
                 Ok(Verdict::Refused(_)) => None,
                 Err(waker) => {
-                    if let Some(ticket) = inner.usher.ticket_of(waiting.seat) {
+                    if let Some(ticket) = inner.usher.ticket_of(seat) {
                         inner.engine.withdraw(ticket, now);
                     }
                     waker
@@ -139,7 +139,7 @@ impl Shared {
             self.deliver(inner, wakers);
             unused
         });
-        self.tray.free_seat(waiting.seat);
+        self.tray.free_seat(seat);
         drop(unused);
     }
 
