@@ -78,10 +78,8 @@ impl Engine {
         let Lane { skeleton, ref route, .. } = self.lanes[lane as usize];
         let alone = |&(limit, _): &Use| {
             let held = &self.limits[limit as usize];
-            let nobody_else = held.contention.as_ref().is_some_and(|contention| {
-                contention.passing.iter().sum::<u32>() == 1 && contention.watchers.is_empty()
-            });
-            nobody_else && held.lent.is_none() && held.meter.counts() && !self.reserves(limit)
+            let passing = held.contention.as_ref().map(|contention| contention.passing.iter().sum::<u32>());
+            passing == Some(1) && held.lent.is_none() && held.meter.counts() && !self.reserves(limit)
         };
         self.skeletons[skeleton as usize].penalty == 0 && route.iter().all(alone)
     }
@@ -135,7 +133,6 @@ impl Engine {
         if next == NIL {
             self.drop_lane(lane);
         }
-        self.mark_route(&route);
     }
 
     /// The first calls of a lane, all of its first run, are gone.
