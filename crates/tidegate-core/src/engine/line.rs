@@ -1,11 +1,14 @@
 //! Lines: lanes of calls that are all alike, as most are.
 //!
 //! Who *joins* one goes after all of them, so nothing changes for anybody, and whether the line moves by now is left to
-//! when it is next seen to: for many at once, and not by everybody who comes.
+//! when it is next seen to: for many at once, and not by everybody who comes. Unless that is late: a program that is busy
+//! has its timers wait, and whoever comes then sees to the line.
 //!
 //! A line *moves* in one step where nobody else waits for anything on its way: what one of its calls is let go for, the
 //! next one is let go for too, as long as there is room. What each takes is taken call by call, as it would be if each
 //! were judged anew; what they are to others, which is rank, credit and what to look at again, is seen to once for all.
+
+use std::time::Duration;
 
 use super::lane::{Lane, Run, Use, Waiter};
 use super::pass::Arrival;
@@ -15,6 +18,9 @@ use super::{Engine, Ticket, Units, Verdict};
 use crate::call::Call;
 use crate::time::Nanos;
 use crate::tree::NIL;
+
+/// A line that should have moved so long ago is not left to its timer.
+const OVERDUE: Duration = Duration::from_millis(2);
 
 impl Engine {
     /// A call comes to a line of calls that cost what it costs. Not where more has to be known: who has left a queue that
@@ -30,6 +36,10 @@ impl Engine {
         let Lane { tail, len, bound, .. } = self.lanes[lane as usize];
         let Run { len: alike, ref like, .. } = *self.run_of(tail);
         if alike != len || like.units != arrival.units {
+            return None;
+        }
+        let wake = self.limits.get(bound as usize).and_then(|held| Some(held.contention.as_ref()?.wake));
+        if wake.is_none_or(|wake| now.since(wake) > OVERDUE) {
             return None;
         }
         let same = like.estimated == call.said.estimated && like.shape == call.said.shape;
