@@ -11,6 +11,7 @@ use governor::{DefaultDirectRateLimiter, Quota};
 use tidegate::{ClockSource, TokenBucket};
 
 use crate::harness::{Contender, Effort, compare};
+use crate::instructions::{self, Counter};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -23,6 +24,22 @@ pub fn table(effort: Effort) -> Result<()> {
         compare("granted", &granted()?, threads, effort);
         compare("refused", &refused()?, threads, effort);
     }
+    let Some(counter) = Counter::find(effort) else { return Ok(()) };
+    let times = 10_000;
+    let counted = |contender| -> Result<f64> {
+        let totals =
+            counter.count(&["bucket", "--count", contender, &times.to_string()], &["bucket::decide"])?;
+        Ok(totals[0] as f64 / f64::from(times))
+    };
+    println!("### Instructions\n");
+    println!("| | governor 0.10 `check` | **tidegate** `try_take(1)` | ratio |\n|---|--:|--:|--:|");
+    for (name, peer, own) in
+        [("granted", "governor", "ours"), ("refused", "governor-refused", "ours-refused")]
+    {
+        let (peer, own) = (counted(peer)?, counted(own)?);
+        println!("| {name} | {peer:.0} | {own:.0} | {:.2} |", own / peer);
+    }
+    println!();
     Ok(())
 }
 
@@ -39,6 +56,7 @@ pub fn count(contender: &str, times: u64) -> Result<()> {
         }
         other => bail!("no contender `{other}`: use ours, ours-refused, governor or governor-refused"),
     };
+    instructions::end();
     println!("{granted} of {times} granted");
     Ok(())
 }
@@ -48,8 +66,13 @@ pub fn count(contender: &str, times: u64) -> Result<()> {
 fn repeat<F: Fn() -> bool>(times: u64, make: impl Fn() -> Result<F>) -> Result<u64> {
     drop(make()?);
     std::thread::sleep(Duration::from_millis(100));
-    let operation = make()?;
-    Ok((0..times).map(|_| u64::from(std::hint::black_box(operation()))).sum())
+    Ok(decide(times, make()?))
+}
+
+/// A function of its own, so that a counter can be told to count inside of it only.
+#[inline(never)]
+fn decide(times: u64, operation: impl Fn() -> bool) -> u64 {
+    (0..times).map(|_| u64::from(std::hint::black_box(operation()))).sum()
 }
 
 fn granted() -> Result<Vec<Contender>> {
