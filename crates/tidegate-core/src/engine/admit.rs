@@ -320,11 +320,6 @@ impl Engine {
         arrived: Arrived,
     ) -> (u32, u32) {
         let lane = self.lane_for(arrival.skeleton, arrival.loop_, arrival.class);
-        for &(limit, slot) in self.lanes[lane as usize].route.iter() {
-            if !self.limits[limit as usize].meter.is_in_flight() {
-                self.largest = self.largest.max(arrival.units[slot as usize]);
-            }
-        }
         let waiter = self.new_waiter(arrived);
         let like =
             Like { units: arrival.units, estimated: call.said.estimated, shape: call.said.shape.clone() };

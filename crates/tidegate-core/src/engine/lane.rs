@@ -167,6 +167,11 @@ impl Engine {
     /// Puts a waiter where it belongs in a lane: at the end, unless calls wait there that came later.
     pub(super) fn push_waiter(&mut self, waiter: u32, lane: u32, like: Like, deadline: Nanos) {
         let units = like.units;
+        for &(limit, slot) in self.lanes[lane as usize].route.iter() {
+            if !self.limits[limit as usize].meter.is_in_flight() {
+                self.largest = self.largest.max(units[slot as usize]);
+            }
+        }
         self.deadlines.insert(waiter, deadline);
         self.waiting += 1;
         self.count_waiting(lane, 1);
