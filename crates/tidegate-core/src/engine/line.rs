@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use super::lane::{Lane, Run, Use, Waiter};
 use super::pass::Arrival;
-use super::pump::LATE;
 use super::route::Skeleton;
 use super::{Engine, Ticket, Units, Verdict};
 use crate::call::Call;
@@ -110,7 +109,7 @@ impl Engine {
             let ticket = Ticket { index: next, generation: *generation };
             *generation = generation.wrapping_add(1);
             let stamp = match paced {
-                true => self.booking(lane, now).max(enqueued).max(Nanos(now.0.saturating_sub(LATE))).min(now),
+                true => self.booked_for(lane, enqueued, now),
                 false => now,
             };
             for &(limit, slot) in route.iter() {
@@ -119,7 +118,7 @@ impl Engine {
             let grant = self.record(skeleton, loop_, class, &units, now);
             self.in_flight[&grant].held_by = self.lanes[lane as usize].stations.longest(enqueued, now);
             if went == 0 {
-                quiet = !self.is_noted(&grant) && self.frees_nothing(&grant);
+                quiet = self.is_of_no_concern(&grant);
             }
             let grant = if quiet { grant.quiet() } else { grant };
             self.verdicts.push((ticket, Verdict::Granted(grant)));

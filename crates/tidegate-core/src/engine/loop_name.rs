@@ -8,7 +8,6 @@ pub(super) enum LoopName {
     /// How long it is, and its text.
     Short(u8, [u8; SHORT]),
     // Twice behind a pointer: as large as a short one, and no larger in all than shared text would be.
-    #[allow(clippy::box_collection, reason = "see above")]
     Long(Box<Box<str>>),
 }
 

@@ -24,7 +24,7 @@ use crate::tree::NIL;
 
 /// How far back a late timer is made good: a call booked for a time at most this long ago is paced from
 /// that time.
-pub(super) const LATE: u64 = 20_000_000;
+const LATE: u64 = 20_000_000;
 
 /// A call that may go.
 #[derive(Clone, Copy, Debug)]
@@ -218,13 +218,13 @@ impl Engine {
 
         let paced = bound != NIL && !self.limits[bound as usize].meter.is_in_flight();
         let stamp = match paced && in_turn {
-            true => self.booking(lane, now).max(enqueued).max(Nanos(now.0.saturating_sub(LATE))).min(now),
+            true => self.booked_for(lane, enqueued, now),
             false => now,
         };
         self.keep_credit(lane, in_turn, &units, now);
         let mut grant = self.spend(skeleton, loop_, class, units, &route, stamp, now);
         self.in_flight[&grant].held_by = held_by;
-        if !self.is_noted(&grant) && self.frees_nothing(&grant) {
+        if self.is_of_no_concern(&grant) {
             grant = grant.quiet();
         }
         for &(limit, slot) in route.iter() {
@@ -234,6 +234,11 @@ impl Engine {
         self.pull_waiter(waiter);
         self.mark_route(&route);
         self.verdicts.push((ticket, Verdict::Granted(grant)));
+    }
+
+    /// The time that a call which goes in turn is paced from: when it was booked for, unless that is too long ago.
+    pub(super) fn booked_for(&self, lane: u32, enqueued: Nanos, now: Nanos) -> Nanos {
+        self.booking(lane, now).max(enqueued).max(Nanos(now.0.saturating_sub(LATE))).min(now)
     }
 
     /// Books what went past a higher priority, or took what is reserved for it, by age; and what others that

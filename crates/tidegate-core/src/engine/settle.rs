@@ -190,7 +190,7 @@ impl Engine {
 
     /// Whether a call holds nothing that another could have.
     #[inline]
-    pub(super) fn frees_nothing(&self, grant: &Grant) -> bool {
+    fn frees_nothing(&self, grant: &Grant) -> bool {
         let InFlightCall { skeleton, loop_, penalty, .. } = self.in_flight[grant];
         let own = self.loops.get(loop_ as usize).map_or(NIL, |record| record.first);
         let Skeleton { ref slots, breaker, .. } = self.skeletons[skeleton as usize];
@@ -199,8 +199,13 @@ impl Engine {
 
     /// Whether something is to be remembered of a call when it ends.
     #[inline(always)]
-    pub(super) fn is_noted(&self, grant: &Grant) -> bool {
+    fn is_noted(&self, grant: &Grant) -> bool {
         self.in_flight[grant].noted || self.book.is_some()
+    }
+
+    /// Whether the end of a call will be of no concern to anybody, whoever waits by then.
+    pub(super) fn is_of_no_concern(&self, grant: &Grant) -> bool {
+        !self.is_noted(grant) && self.frees_nothing(grant)
     }
 
     /// The end of most calls: it cost what it reserved, nothing is to be remembered of it, and nobody is concerned.
