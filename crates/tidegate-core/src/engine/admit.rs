@@ -128,7 +128,7 @@ impl Engine {
         let deadline = now.after(timeout);
         // A cost that waits there already has been found to fit.
         if arrived.is_none()
-            && let Some(ticket) = self.join(&arrival, call, deadline, now)
+            && let Some(ticket) = self.join(&mut arrival, call, deadline, now)
         {
             return Ok(Admission::Waiting(ticket));
         }

@@ -26,14 +26,23 @@ impl Engine {
     /// is full, how a breaker is, who goes past the line because it would wait there for too long.
     pub(super) fn join(
         &mut self,
-        arrival: &Arrival,
+        arrival: &mut Arrival,
         call: &Call,
         deadline: Nanos,
         now: Nanos,
     ) -> Option<Ticket> {
         let lane = self.lane_of(arrival)?;
-        let Lane { tail, len, bound, .. } = self.lanes[lane as usize];
+        let Skeleton { service, breaker, observe, .. } = self.skeletons[arrival.skeleton as usize];
+        let service = &self.services[service as usize];
+        if breaker != NIL || observe || service.waiting() >= service.max_waiting {
+            return None;
+        }
+        let Lane { tail, len, bound, ref route, .. } = self.lanes[lane as usize];
         let Run { len: alike, ref like, .. } = *self.run_of(tail);
+        if like.units != arrival.units {
+            // Those who wait may have been brought down to what fits.
+            self.fit_units(&mut arrival.units, route, arrival.class, call.said.estimated);
+        }
         if alike != len || like.units != arrival.units {
             return None;
         }
@@ -42,11 +51,6 @@ impl Engine {
             return None;
         }
         let same = like.estimated == call.said.estimated && like.shape == call.said.shape;
-        let Skeleton { service, breaker, observe, .. } = self.skeletons[arrival.skeleton as usize];
-        let service = &self.services[service as usize];
-        if breaker != NIL || observe || service.waiting() >= service.max_waiting {
-            return None;
-        }
         let arrived = self.arrived(now);
         let ahead = self.ahead_of_arrival(lane, arrived);
         if self.forecast_behind(lane, &ahead, &arrival.units, bound, now) > deadline {
