@@ -137,8 +137,10 @@ impl Engine {
             let payer = (loop_, skeleton, class as u8);
             self.earn_credit(limit, skeleton, cost.saturating_mul(went.into()));
             // The last one by itself: the time of the others goes by when it began.
-            let before = i128::from(cost) * i128::from(went - 1);
-            self.charge_flow(limit, payer, before, false, lane);
+            if went > 1 {
+                let before = i128::from(cost) * i128::from(went - 1);
+                self.charge_flow(limit, payer, before, false, lane);
+            }
             self.charge_flow(limit, payer, cost.into(), limit == bound, lane);
         }
         self.behead(lane, index, went, next);
