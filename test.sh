@@ -2,7 +2,8 @@
 # The whole test: format, lints, docs, every test, every doc test, a short run of every benchmark.
 #
 #   ./test.sh           under 15 minutes on two cores with dependencies built
-#   ./test.sh --long    also the long campaigns: more random worlds, more random replies
+#   ./test.sh --long    also the long campaigns: more random worlds, more random replies, ten minutes of hostile
+#                       upstreams and clients
 #
 # What is missing is installed where that is allowed (root on Debian), else skipped by name. With
 # TIDEGATE_STRICT=1 a skip is an error.
@@ -18,7 +19,7 @@ for arg in "$@"; do
 done
 
 skipped=()
-step() { printf '\n== %s\n' "$*"; }
+step() { printf '\n== %s (after %d s)\n' "$*" "$SECONDS"; }
 skip() { skipped+=("$1"); printf '\n== skipped: %s\n' "$1"; }
 may_install() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; }
 install() {
@@ -26,6 +27,10 @@ install() {
   apt-get install -y -qq "$@" >/dev/null 2>&1 && return 0
   apt-get update -qq >/dev/null 2>&1 && apt-get install -y -qq "$@" >/dev/null 2>&1
 }
+
+step "both lock files fit their manifests"
+cargo metadata --locked --format-version 1 >/dev/null
+cargo metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 
 if cargo fmt --version >/dev/null 2>&1; then
   step "format"
@@ -50,6 +55,8 @@ step "tests and doc tests"
 if [ "$long" = 1 ]; then
   export TIDEGATE_WORLDS="${TIDEGATE_WORLDS:-600000}" PROPTEST_CASES="${PROPTEST_CASES:-20000}"
   export TIDEGATE_CRASH_WORLDS="${TIDEGATE_CRASH_WORLDS:-20000}" TIDEGATE_KILLS="${TIDEGATE_KILLS:-250}"
+  # The campaign `hostile`: random upstreams and clients against the built command, for so many seconds.
+  export TIDEGATE_HOSTILE_SECONDS="${TIDEGATE_HOSTILE_SECONDS:-600}"
 fi
 # With its features the library has all tests that it has without them, and theirs.
 cargo test --workspace --exclude tidegate --locked

@@ -55,6 +55,7 @@ const USAGE: &str = "usage: tidegate-bench TABLE [--short]
        tidegate-bench loops --count engine|gate LOOPS N
        tidegate-bench curve --count LOOPS WAITERS
        tidegate-bench queue --run CONTENDER WAITERS RUNS
+       tidegate-bench proxy --instructions [--short]
        tidegate-bench clients --trace COLUMN";
 
 fn main() -> Result<()> {
@@ -72,6 +73,10 @@ fn main() -> Result<()> {
         ["queue", "--run", contender, waiters, runs] => {
             queue::run(contender, waiters.parse()?, runs.parse()?)
         }
+        #[cfg(unix)]
+        ["proxy", "--instructions"] => proxy::instructions(Effort::Full),
+        #[cfg(unix)]
+        ["proxy", "--instructions", "--short"] => proxy::instructions(Effort::Short),
         #[cfg(unix)]
         ["clients", "--trace", column] => clients::trace(column),
         _ => bail!(USAGE),

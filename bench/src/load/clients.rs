@@ -44,7 +44,21 @@ pub fn ask(
     runtime.block_on(asked(to, request, connections, pace, span))
 }
 
-/// The same on somebody's thread, so that the kernel need not choose between the two.
+/// Asks so many times on one connection, each time as soon as it was answered. Every answer must be a 200.
+pub fn ask_times(to: SocketAddr, request: &[u8], times: usize) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut stream = TcpStream::connect(to).await.context("it listens")?;
+        stream.set_nodelay(true)?;
+        let mut seen = Vec::with_capacity(16 << 10);
+        for _ in 0..times {
+            exchange(&mut stream, request, &mut seen).await?;
+        }
+        Ok(())
+    })
+}
+
+/// [`ask`] on the thread of another runtime, so that the kernel need not choose between the two.
 pub fn ask_from(
     thread: &Handle,
     to: SocketAddr,
@@ -114,16 +128,22 @@ async fn client(
         if begun >= until {
             return Ok(took);
         }
-        stream.write_all(&request).await?;
-        seen.clear();
-        while message(&seen).is_none() {
-            if stream.read_buf(&mut seen).await? == 0 {
-                bail!("it hung up: {}", String::from_utf8_lossy(&seen));
-            }
-        }
-        if !seen.starts_with(b"HTTP/1.1 200") {
-            bail!("{}", String::from_utf8_lossy(&seen));
-        }
+        exchange(&mut stream, &request, &mut seen).await?;
         took.push(begun.elapsed().as_secs_f64());
     }
+}
+
+/// Sends a request and reads its answer, which must be a 200.
+async fn exchange(stream: &mut TcpStream, request: &[u8], seen: &mut Vec<u8>) -> Result<()> {
+    stream.write_all(request).await?;
+    seen.clear();
+    while message(seen).is_none() {
+        if stream.read_buf(seen).await? == 0 {
+            bail!("it hung up: {}", String::from_utf8_lossy(seen));
+        }
+    }
+    if !seen.starts_with(b"HTTP/1.1 200") {
+        bail!("{}", String::from_utf8_lossy(seen));
+    }
+    Ok(())
 }

@@ -7,9 +7,13 @@
 //! with one worker has a core of its own, and clients and upstream, on one thread, the other: else the kernel has them
 //! take turns on one core now and then, and what is measured is for how long it lets each.
 
+mod instructions;
 mod others;
 
+pub use instructions::table as instructions;
+
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -61,11 +65,7 @@ struct Measured {
 
 pub fn table(effort: Effort) -> Result<()> {
     let span = Duration::from_millis(if effort == Effort::Full { 3_000 } else { 200 });
-    let answer = format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{ANSWER}",
-        ANSWER.len()
-    );
-    let upstream = upstream::start(answer.leak().as_bytes())?;
+    let upstream = upstream::start(reply())?;
     for workers in WORKERS {
         let each = if workers == 1 { "one worker".to_owned() } else { format!("{workers} workers") };
         println!("## Proxies: a POST of 1 KiB, {CONNECTIONS} connections, {each} each\n");
@@ -152,6 +152,14 @@ impl Measured {
     }
 }
 
+/// [`ANSWER`] as HTTP/1.1.
+fn reply() -> &'static [u8] {
+    let length = ANSWER.len();
+    let head =
+        format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n");
+    (head + ANSWER).leak().as_bytes()
+}
+
 /// A chat of 1 KiB, as an SDK would send it.
 fn request(path: &str) -> Vec<u8> {
     let words = "The sea comes and goes, and what it brings it takes. ".repeat(20);
@@ -166,8 +174,12 @@ fn request(path: &str) -> Vec<u8> {
     .into_bytes()
 }
 
+fn config(folder: &Folder, upstream: SocketAddr) -> Result<PathBuf> {
+    folder.write("tidegate.toml", &CONFIG.replace("UPSTREAM", &format!("http://{upstream}")))
+}
+
 fn sidecar(folder: &Folder, upstream: SocketAddr, workers: usize) -> Result<Process> {
-    let config = folder.write("tidegate.toml", &CONFIG.replace("UPSTREAM", &format!("http://{upstream}")))?;
+    let config = config(folder, upstream)?;
     let workers = workers.to_string();
     let mut command = tidegate(&["serve", "--listen", "127.0.0.1:0", "--workers", &workers, "--config"])?;
     command.arg(config).current_dir(folder.path());

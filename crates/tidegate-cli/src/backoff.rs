@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use serde_json::json;
+use serde_json::{Value, json};
 use tidegate_core::config::units::parse_duration;
 
 use crate::http::encoded;
@@ -26,13 +26,19 @@ enum What {
         /// How long, such as 30s.
         #[arg(value_parser = parse_duration)]
         duration: Duration,
+        /// JSON instead of text, as the sidecar answers.
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         which: Which,
     },
-    /// End a window, and let those go that wait for it.
+    /// End a window, and let the calls go that wait for it.
     Clear {
         /// What it was set for.
         key: String,
+        /// JSON instead of text, as the sidecar answers: `cleared` is false if no window was open.
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         which: Which,
     },
@@ -42,15 +48,25 @@ impl Backoff {
     pub fn run(self) -> anyhow::Result<()> {
         let path = |key: &str| format!("/v1/backoff/{}", encoded(key));
         match self.what {
-            What::Set { key, duration, which } => {
+            What::Set { key, duration, json, which } => {
                 let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-                which.sidecar()?.put(&path(&key), &json!({ "ms": ms }))?;
-                print(&format!("calls to {key} are held back\n"))
+                let told = which.sidecar()?.put(&path(&key), &json!({ "ms": ms }))?;
+                print(&if json { format!("{told}\n") } else { format!("calls to {key} are held back\n") })
             }
-            What::Clear { key, which } => {
-                which.sidecar()?.delete(&path(&key))?;
-                print(&format!("calls to {key} are not held back any more\n"))
+            What::Clear { key, json, which } => {
+                let told = which.sidecar()?.delete(&path(&key))?;
+                print(&if json { format!("{told}\n") } else { cleared(&key, &told) })
             }
         }
     }
+}
+
+/// What became of a window that was to end. That none was open is no failure: nothing holds these calls back.
+fn cleared(key: &str, told: &Value) -> String {
+    if told["cleared"] != false {
+        return format!("calls to {key} are not held back any more\n");
+    }
+    let near =
+        told["did_you_mean"].as_str().map(|near| format!(": did you mean `{near}`?")).unwrap_or_default();
+    format!("no window is open for {key}{near}\n")
 }

@@ -7,21 +7,22 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
 use tidegate_core::Config;
-use tidegate_core::config::{ConfigErrors, Document, ServiceConfig, schema};
+use tidegate_core::config::{ConfigError, ConfigErrors, Document, ServiceConfig, schema};
 use tidegate_core::presets;
 use tidegate_server::in_force::{self, InForce};
 use tidegate_sim::ScenarioFile;
 
+use crate::serve::config_path;
 use crate::{Misuse, config_text, environment, print};
 
 /// Say whether a config file is right, and which limits it puts in force.
 ///
 /// Each limit is listed with where it is from: the file, or a preset and its tier with source and date.
-/// Everything that is wrong is told at once, with line, column and a hint; a `[simulation]` is checked too.
+/// Everything that is wrong is told at once, with line, column and a hint; a `[simulation]` is checked too. What is
+/// right and has no effect is a warning on standard error.
 #[derive(Args)]
 pub struct Check {
-    /// The config file.
-    #[arg(required_unless_present = "schema")]
+    /// The config file; tidegate.toml in the working directory if not said.
     file: Option<PathBuf>,
     /// Print a JSON schema of the config, for editors, and check nothing.
     #[arg(long, conflicts_with = "file")]
@@ -33,17 +34,29 @@ pub struct Check {
 
 impl Check {
     pub fn run(self) -> anyhow::Result<()> {
-        let Some(path) = self.file else {
+        if self.schema {
             return print(&format!("{:#}\n", schema()));
-        };
+        }
+        let path = config_path(self.file.as_deref());
+        if self.file.is_none() && !path.exists() {
+            return Err(Misuse(format!(
+                "there is no {} here: name a file, `tidegate check FILE`",
+                path.display()
+            ))
+            .into());
+        }
         let file = path.display().to_string();
-        let text = config_text(&path)?;
+        let text = config_text(path)?;
         let document = Document::new(&text, &file, &environment);
         let parsed = ScenarioFile::check(&document, path.parent().unwrap_or(Path::new("")));
+        let warnings = if parsed.is_ok() { document.warnings() } else { Vec::new() };
         let mut out = io::stdout().lock();
         let written = match (&parsed, self.json) {
-            (Ok(config), false) => summary(&mut out, &file, config),
-            (Ok(config), true) => writeln!(out, "{}", summary_json(&file, config)),
+            (Ok(config), false) => summary(&mut out, &file, config).and_then(|()| {
+                out.flush()?;
+                warnings.iter().try_for_each(|warning| writeln!(io::stderr(), "warning: {warning}"))
+            }),
+            (Ok(config), true) => writeln!(out, "{}", summary_json(&file, config, &warnings)),
             (Err(errors), false) => writeln!(io::stderr(), "{errors}"),
             (Err(errors), true) => writeln!(out, "{}", errors_json(&file, errors)),
         };
@@ -112,7 +125,7 @@ fn described(service: &ServiceConfig) -> String {
     parts.join(", ")
 }
 
-fn summary_json(file: &str, config: &Config) -> Value {
+fn summary_json(file: &str, config: &Config, warnings: &[ConfigError]) -> Value {
     let service = |service: &ServiceConfig| {
         json!({
             "upstream": service.upstream.as_deref().map(without_secrets),
@@ -132,20 +145,23 @@ fn summary_json(file: &str, config: &Config) -> Value {
         "profiles": config.profiles.names().collect::<Vec<_>>(),
         "limits": limits,
         "errors": [],
+        "warnings": warnings.iter().map(error_json).collect::<Vec<_>>(),
     })
 }
 
 fn errors_json(file: &str, errors: &ConfigErrors) -> Value {
-    let error = |error: &tidegate_core::config::ConfigError| {
-        json!({
-            "file": error.file,
-            "line": error.line,
-            "column": error.column,
-            "message": error.message,
-            "hint": error.hint,
-        })
-    };
-    json!({ "file": file, "ok": false, "errors": errors.iter().map(error).collect::<Vec<_>>() })
+    let errors: Vec<Value> = errors.iter().map(error_json).collect();
+    json!({ "file": file, "ok": false, "errors": errors, "warnings": [] })
+}
+
+fn error_json(error: &ConfigError) -> Value {
+    json!({
+        "file": error.file,
+        "line": error.line,
+        "column": error.column,
+        "message": error.message,
+        "hint": error.hint,
+    })
 }
 
 /// A URL without what may be a password or a key in it.

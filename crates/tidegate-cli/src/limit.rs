@@ -1,4 +1,4 @@
-//! `tidegate limit`: changing a limit of the sidecar that runs.
+//! `tidegate limit`: changing or forgiving a limit of the sidecar that runs.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use crate::http::encoded;
 use crate::sidecar::Which;
 use crate::{Misuse, print};
 
-/// Change a limit of the sidecar that runs.
+/// Change or forgive a limit of the sidecar that runs.
 #[derive(Args)]
 pub struct Limit {
     #[command(subcommand)]
@@ -19,6 +19,7 @@ pub struct Limit {
 #[derive(Subcommand)]
 enum What {
     Set(Set),
+    Reset(Reset),
 }
 
 /// Make a limit another, at once: who waits for it is planned again.
@@ -35,9 +36,38 @@ struct Set {
     which: Which,
 }
 
+/// Forgive what was spent and is owed at a limit: it begins unspent, and calls that wait for it go.
+///
+/// Use it after an absurd reply or report. What `limit set` changed stays, and so do backoff windows: `tidegate backoff
+/// clear` ends those. The upstream does not forgive with it, and may refuse what it still counts.
+#[derive(Args)]
+struct Reset {
+    /// The limit, such as openai/tokens/1m or loop:agent-7/requests/1m.
+    name: String,
+    #[command(flatten)]
+    which: Which,
+}
+
 impl Limit {
     pub fn run(self) -> anyhow::Result<()> {
-        let What::Set(set) = self.what;
+        match self.what {
+            What::Set(set) => set.run(),
+            What::Reset(reset) => reset.run(),
+        }
+    }
+}
+
+impl Reset {
+    fn run(self) -> anyhow::Result<()> {
+        let path = format!("/v1/limits/{}/reset", encoded(&self.name));
+        let before = self.which.sidecar()?.post(&path, &json!({}))?;
+        print(&format!("{} begins unspent: {} units are forgiven\n", self.name, before["used_before"]))
+    }
+}
+
+impl Set {
+    fn run(self) -> anyhow::Result<()> {
+        let set = self;
         let change = change(&set.name, &set.to)
             .map_err(|error| Misuse(format!("{} cannot be `{}`: {error}", set.name, set.to)))?;
         set.which.sidecar()?.put(&format!("/v1/limits/{}", encoded(&set.name)), &change)?;

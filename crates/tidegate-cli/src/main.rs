@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
+use tidegate_core::config::nearest;
 
 mod backoff;
 mod check;
@@ -18,6 +19,9 @@ mod limit;
 mod log;
 #[cfg(unix)]
 mod run;
+mod running;
+#[cfg(unix)]
+mod runtime_dir;
 mod serve;
 mod sidecar;
 mod signals;
@@ -73,10 +77,22 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("tidegate: {error:#}");
+            eprintln!("tidegate: {}", told(&error));
             ExitCode::from(if error.is::<Misuse>() { 2 } else { 1 })
         }
     }
+}
+
+/// An error and its causes in one line. A cause that the text before it already has is left out: many errors of other
+/// crates print their cause and give it as their source too.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if text != cause && !text.contains(&format!(": {cause}")) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// The text of a config file.
@@ -91,6 +107,18 @@ fn print(text: &str) -> anyhow::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => other.context("cannot write the result"),
     }
+}
+
+/// Says that no loop type has a name, and which are known.
+fn unknown_loop_type(name: &str, known: &[&str]) -> String {
+    let known = match (nearest(name, known.iter().copied()), known) {
+        (_, []) => "the config has no [loop_types]".into(),
+        (Some(near), _) => format!("did you mean `{near}`? Known are {}", known.join(", ")),
+        (None, _) => format!("known are {}", known.join(", ")),
+    };
+    format!(
+        "no loop type is called `{name}`, so its calls have no priority, weight or limits of one: {known}"
+    )
 }
 
 /// What `${VAR}` in a config expands to.
@@ -109,3 +137,29 @@ impl fmt::Display for Misuse {
 }
 
 impl std::error::Error for Misuse {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_is_told_twice() {
+        let taken = io::Error::new(io::ErrorKind::AddrInUse, "Address already in use (os error 98)");
+        let wrapped = anyhow::Error::new(io::Error::other(taken)).context("cannot listen on 127.0.0.1:8429");
+        assert_eq!(told(&wrapped), "cannot listen on 127.0.0.1:8429: Address already in use (os error 98)");
+        let plain = anyhow::anyhow!("the disk is full").context("cannot write");
+        assert_eq!(told(&plain), "cannot write: the disk is full");
+        let short = anyhow::anyhow!("no").context("not now");
+        assert_eq!(told(&short), "not now: no", "only a whole cause is one that was told");
+    }
+
+    #[test]
+    fn an_unknown_loop_type_is_told_with_those_that_are_known() {
+        assert!(
+            unknown_loop_type("cod", &["code", "plan"])
+                .ends_with("did you mean `code`? Known are code, plan")
+        );
+        assert!(unknown_loop_type("x", &["code"]).ends_with("known are code"));
+        assert!(unknown_loop_type("x", &[]).ends_with("the config has no [loop_types]"));
+    }
+}

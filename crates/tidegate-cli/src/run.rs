@@ -5,6 +5,7 @@
 //! is killed when). Everything else is the program's own: its standard streams, its signals, its exit code.
 
 mod lease;
+mod notices;
 mod program;
 mod start;
 mod variables;
@@ -15,19 +16,23 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use clap::Args;
-use tidegate::Priority;
+use tidegate::{Config, Priority};
 
-use crate::serve::config;
+use crate::running;
+use crate::serve::{config, config_path};
 use crate::sidecar::{Sidecar, Token};
 use lease::Lease;
 pub use lease::Watched;
+use notices::{Own, Theirs};
+use program::Ended;
 use variables::Caller;
 
 /// Run a program with its SDKs' base URLs set to a sidecar's.
 ///
 /// Uses the sidecar that listens where the config says, or starts one that ends with the last `run` that uses it. Sets
 /// OPENAI_BASE_URL, ANTHROPIC_BASE_URL and the like for every service that has one, and TIDEGATE_URL. The program's
-/// exit code is this command's; 128 + n if signal n ended it.
+/// exit code is this command's; 128 + n if signal n ended it. A sidecar that was started with another config is used and
+/// named on standard error; so is, at the end, a program of which no call came through.
 #[derive(Args)]
 pub struct Run {
     /// Who calls, for fair shares and reports; the program's name and process if not said.
@@ -42,6 +47,12 @@ pub struct Run {
     /// The config file; tidegate.toml in the working directory if there is one.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// The folder in which what was spent survives, as for `serve`, if a sidecar is started.
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Say nothing on standard error of a sidecar with another config, or of a program that never came through it.
+    #[arg(long, short)]
+    quiet: bool,
     #[command(flatten)]
     token: Token,
     /// The program and its arguments.
@@ -64,28 +75,64 @@ pub async fn unused(lock: Option<Watched>) -> File {
 
 impl Run {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let listen = config(self.config.as_deref())?.listen.clone();
+        let (listen, config) = self.place()?;
         let lease = Lease::take(&listen)?;
-        let sidecar = match lease
-            .is_shared()
-            .then(|| Sidecar::listening(&listen, &self.token))
-            .transpose()?
-            .flatten()
-        {
-            Some(sidecar) => sidecar,
-            None => start::sidecar(&lease, self.config.as_deref(), &listen, &self.token)?,
+        let found = lease.is_shared().then(|| Sidecar::listening(&listen, &self.token)).transpose()?;
+        let (sidecar, was_there) = match found.flatten() {
+            Some(sidecar) => (sidecar, true),
+            None => {
+                let options = start::Options { config: self.config.as_deref(), state: self.state.as_deref() };
+                start::sidecar(&lease, &options, &listen, &self.token)?
+            }
         };
-        let services = variables::services(&sidecar.get("/v1/status")?);
-        let set = self.caller().variables(&sidecar.url(), &services);
+        let status = sidecar.get("/v1/status")?;
+        let caller = self.caller();
+        let set = caller.variables(&sidecar.url(), &variables::services(&status));
+        let theirs = Theirs { url: sidecar.url(), status: &status, set: &set };
         if set.is_empty() {
-            eprintln!("tidegate: no service on {} has a base URL variable: nothing is set", sidecar.url());
+            self.say(format!("no service on {} has a base URL variable: nothing is set", theirs.url));
         }
+        if was_there {
+            let file = config_path(self.config.as_deref());
+            let own = Own { file, config: config.as_ref(), state: self.state.as_deref() };
+            notices::other_sidecar(&own, &theirs, &caller).into_iter().for_each(|line| self.say(line));
+        }
+        let loop_type = self.loop_type.as_deref().and_then(|name| theirs.unknown_loop_type(name));
+        loop_type.into_iter().for_each(|line| self.say(line));
+
         let mut command = Command::new(&self.command[0]);
-        command.args(&self.command[1..]).envs(set).env("TIDEGATE_URL", sidecar.url());
+        command.args(&self.command[1..]).envs(&set).env("TIDEGATE_URL", sidecar.url());
         command.envs(variables::past_proxies(|name| std::env::var(name).ok()));
-        let code = program::run(command, &lease)?;
+        // Others may have the same name.
+        let before = if self.quiet { None } else { sidecar.calls_of(&caller.loop_id) };
+        let ended = program::run(command, &lease)?;
+        if let (Ended::Ran(_), Some(before)) = (&ended, before)
+            && !set.is_empty()
+            && sidecar.calls_of(&caller.loop_id) == Some(before)
+        {
+            self.say(notices::never_came(&caller.loop_id, &theirs));
+        }
         lease.give_back();
-        Ok(code)
+        Ok(ended.code())
+    }
+
+    /// Where the sidecar is to listen, and the config if it is right. One that is wrong is of no matter while the sidecar
+    /// that was started with it goes on with what it said before.
+    fn place(&self) -> anyhow::Result<(String, Option<Config>)> {
+        match config(self.config.as_deref()) {
+            Ok(config) => Ok((config.listen.clone(), Some(config))),
+            Err(wrong) => match running::with_config(config_path(self.config.as_deref())) {
+                Some(running) if !running.listen.ends_with(":0") => Ok((running.listen, None)),
+                _ => Err(wrong.into()),
+            },
+        }
+    }
+
+    /// Tells something on standard error, unless that is to be quiet.
+    fn say(&self, line: String) {
+        if !self.quiet {
+            eprintln!("tidegate: {line}");
+        }
     }
 
     fn caller(&self) -> Caller {

@@ -3,21 +3,32 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
-use tidegate::Config;
 use tidegate::config::ConfigError;
+use tidegate::{Config, StateError};
 use tidegate_server::{Server, StartError};
 use tokio::runtime::Builder;
+use tokio::sync::Notify;
 
 use crate::log::{self, LogFormat};
+use crate::running::{self, Record, Running};
 use crate::signals::{Reload, Stop};
 use crate::{Misuse, print};
 
 /// The config that is used if there is one and none is named.
 const CONFIG: &str = "tidegate.toml";
+
+/// How many clients may be connected where files are plenty: each call that waits has a connection.
+const MAX_CONNECTIONS: usize = 16_384;
+/// Fewer files than this are worth a word at the start.
+const FEW_FILES: usize = 1_024;
+/// Files that the process itself has open at most, its state and its sockets above all, and those of each thread that serves.
+/// Measured: 19 in all with two threads and state.
+const OWN_FILES: usize = 20;
+const WORKER_FILES: usize = 4;
 
 /// Serve APIs through one base URL, within their limits.
 ///
@@ -51,7 +62,7 @@ pub struct Serve {
     /// How many threads serve; as many as there are processors if not said.
     #[arg(long, value_name = "N")]
     workers: Option<NonZeroUsize>,
-    /// How long calls that are under way may go on when it is told to stop, in seconds.
+    /// How long calls that are under way may go on when it is told to stop, in seconds; told again, it stops at once.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     drain: u64,
     /// How logs are written.
@@ -65,23 +76,26 @@ pub struct Serve {
 
 impl Serve {
     pub fn run(self) -> anyhow::Result<()> {
-        log::init(self.log);
-        allow_many_files();
+        let last_lines = log::init(self.log).context("cannot start a thread for the log")?;
+        let workers = self.workers.unwrap_or_else(processors);
+        let max_connections = connections(allow_many_files(), workers);
         let runtime = Builder::new_current_thread().enable_all().build().context("cannot start a runtime")?;
         runtime.block_on(async {
-            let stop = Stop::new().context("cannot wait for a signal")?;
+            let mut stop = Stop::new().context("cannot wait for a signal")?;
             #[cfg(unix)]
             let lock = self.while_used.as_deref().map(crate::run::Watched::open).transpose()?;
             let mut reload = Reload::new().context("cannot wait for a signal")?;
             let builder = Server::builder()
                 .insecure_listen(self.insecure_listen)
                 .tell_when(self.tell_when)
-                .workers(self.workers.unwrap_or_else(processors));
+                .max_connections(max_connections)
+                .workers(workers);
             let builder = match self.state_folder()? {
                 Some(folder) => builder.state(folder),
                 None => builder,
             };
-            let builder = match file(self.config) {
+            let file = file(self.config);
+            let builder = match &file {
                 Some(file) => builder.config_file(file),
                 None => builder.config(Config::default()),
             };
@@ -94,21 +108,38 @@ impl Serve {
                 None => builder,
             };
             let server = builder.start().await.map_err(in_words)?;
+            let record = recorded(&server, file.as_deref());
             print(&format!("{}\n", server.url()))?;
             #[cfg(unix)]
             let unused = crate::run::unused(lock);
             #[cfg(not(unix))]
             let unused = std::future::pending::<()>();
-            let (mut stop, mut unused) = (pin!(stop.told()), pin!(unused));
+            let mut unused = pin!(unused);
             // Kept to the end: whoever waits for it is to find nobody listening.
             let _lock = loop {
                 tokio::select! {
-                    () = &mut stop => break None,
+                    () = stop.told() => break None,
                     lock = &mut unused => break Some(lock),
                     () = reload.told() => server.reload(),
                 }
             };
-            server.stop(Duration::from_secs(self.drain)).await;
+            // One that ends is not to be found.
+            drop(record);
+            let hurried = Notify::new();
+            let told_again = async {
+                stop.told().await;
+                hurried.notify_one();
+                stop.told().await;
+            };
+            tokio::select! {
+                () = server.stop_unless(Duration::from_secs(self.drain), hurried.notified()) => {}
+                () = told_again => {
+                    tracing::error!("stopped by a third signal: the last state may not be written");
+                    drop(last_lines);
+                    // Not by returning: the runtime waits for what still writes.
+                    std::process::exit(1);
+                }
+            }
             Ok(())
         })
     }
@@ -141,13 +172,32 @@ impl Serve {
     }
 }
 
+/// Records the sidecar for the commands that look for it. Without a record it is found by its address alone.
+fn recorded(server: &Server, config: Option<&Path>) -> Option<Record> {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let running = Running {
+        listen: server.listen().to_owned(),
+        address: server.address().to_string(),
+        config: config.map(running::full),
+        state: server.gate().state_path().map(running::full),
+        since: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+    };
+    running::record(&running)
+        .inspect_err(|error| tracing::warn!("commands find this sidecar by its address alone: {error:#}"))
+        .ok()
+}
+
+/// The config file that was named, else the one of the working directory, whether it is there or not.
+pub fn config_path(named: Option<&Path>) -> &Path {
+    named.unwrap_or(Path::new(CONFIG))
+}
+
 /// The config that was named, else the one that is there, else an empty one.
 pub fn config(named: Option<&Path>) -> Result<Config, Misuse> {
-    let path = match named {
-        Some(path) => path,
-        None if Path::new(CONFIG).exists() => Path::new(CONFIG),
-        None => return Ok(Config::default()),
-    };
+    let path = config_path(named);
+    if named.is_none() && !path.exists() {
+        return Ok(Config::default());
+    }
     Config::load(path).map_err(|error| match error {
         ConfigError::Unreadable { path, cause } => {
             Misuse(format!("cannot read the config {}: {cause}", path.display()))
@@ -164,6 +214,22 @@ fn file(named: Option<PathBuf>) -> Option<PathBuf> {
 /// Whether the call, the config or the world is to blame.
 fn in_words(error: StartError) -> anyhow::Error {
     match error {
+        StartError::State(StateError::InUse { path, owner }) => {
+            let used = running::full(&path);
+            let holder = running::all().into_iter().find(|running| running.state.as_deref() == Some(&*used));
+            let (holder, address) = match holder {
+                Some(holder) => {
+                    (format!("{owner}, the sidecar on http://{}", holder.address), holder.address)
+                }
+                None => (owner, "its address".into()),
+            };
+            anyhow!(
+                "{} is in use by {holder}. Either use that one (write `listen = \"{address}\"`, or point base URLs at \
+                 it), or give this one a folder of its own (--state DIR, or `[state] path`): the two then count apart, \
+                 so write into each its share of a quota that they have in common",
+                path.display()
+            )
+        }
         StartError::Listen { .. } | StartError::State(_) => error.into(),
         StartError::File(ConfigError::Unreadable { path, cause }) => {
             Misuse(format!("cannot read the config {}: {cause}", path.display())).into()
@@ -172,18 +238,53 @@ fn in_words(error: StartError) -> anyhow::Error {
     }
 }
 
-/// Every call that waits has a connection, and every connection is a file: as many as the system allows.
-fn allow_many_files() {
+/// Every call that waits has a connection, and every connection is a file: raises the bound on open files as far as the system
+/// allows. Returns the bound, if there is one.
+fn allow_many_files() -> Option<u64> {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-        // What cannot be had is not worth a word: then fewer calls wait at a time.
+        // If it cannot be raised, fewer calls wait at a time.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+        getrlimit(Resource::Nofile).current
     }
+    #[cfg(not(unix))]
+    None
+}
+
+/// How many clients may be connected where so many files may be open. The rest is for the process itself and for connections
+/// to upstreams: half where files are few, a quarter where they are many.
+fn connections(files: Option<u64>, workers: NonZeroUsize) -> usize {
+    let files = files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX);
+    let free = files.saturating_sub(OWN_FILES.saturating_add(workers.get().saturating_mul(WORKER_FILES)));
+    let upstreams = (free / 4).max((free / 2).min(128));
+    let most = (free - upstreams).clamp(4, MAX_CONNECTIONS);
+    if files < FEW_FILES {
+        tracing::info!(
+            files,
+            "few files may be open at once (ulimit -n): at most {most} clients are connected"
+        );
+    }
+    most
 }
 
 /// As many as may be used.
 fn processors() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_kept_for_upstreams_and_for_the_process() {
+        let connections = |files| connections(files, NonZeroUsize::new(2).expect("some"));
+        assert_eq!(connections(None), MAX_CONNECTIONS);
+        assert_eq!(connections(Some(1 << 20)), MAX_CONNECTIONS);
+        assert_eq!(connections(Some(4_096)), 3_051);
+        assert_eq!(connections(Some(64)), 18);
+        assert_eq!(connections(Some(8)), 4);
+    }
 }

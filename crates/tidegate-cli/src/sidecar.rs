@@ -9,10 +9,13 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use serde_json::Value;
+use tidegate::Config;
+use tidegate_core::config::Document;
 
-use crate::Misuse;
-use crate::http::{Answer, Peer, Request, ask};
-use crate::serve::config;
+use crate::http::{Answer, Peer, Request, ask, encoded};
+use crate::running::{self, Running};
+use crate::serve::config_path;
+use crate::{Misuse, environment};
 
 /// How long a sidecar on this machine may be silent.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -31,7 +34,8 @@ pub struct Which {
     socket: Option<PathBuf>,
     #[command(flatten)]
     token: Token,
-    /// The config file that says where it listens; tidegate.toml in the working directory if there is one.
+    /// The config file that it was started with or that says where it listens; tidegate.toml in the working directory if
+    /// not said. What else is wrong with the file does not matter here.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
@@ -63,27 +67,69 @@ impl Which {
     /// The sidecar, if one is there.
     pub fn find(&self) -> anyhow::Result<Option<Sidecar>> {
         let token = self.token.read()?;
-        Ok(Sidecar::at(self.peer()?, token)?)
+        for peer in self.peers()? {
+            if let Some(sidecar) = Sidecar::at(peer, token.clone())? {
+                return Ok(Some(sidecar));
+            }
+        }
+        Ok(None)
     }
 
     /// The sidecar, or the reason why there is none.
     pub fn sidecar(&self) -> anyhow::Result<Sidecar> {
-        let (peer, token) = (self.peer()?, self.token.read()?);
-        Sidecar::at(peer.clone(), token)?.with_context(|| {
-            format!("no sidecar listens on {peer}: start one with `tidegate serve`, or say --sidecar ADDR")
+        self.find()?.with_context(|| {
+            let peers: Vec<String> = self.peers().unwrap_or_default().iter().map(Peer::to_string).collect();
+            format!("no sidecar listens on {}: {}", peers.join(" or "), others())
         })
     }
 
-    fn peer(&self) -> anyhow::Result<Peer> {
-        Ok(match (&self.socket, &self.sidecar) {
-            (Some(path), _) => Peer::Unix(path.clone()),
+    /// Where the sidecar may be, the likeliest first: the one that was started with this config file, whatever the file
+    /// says now; then where the file says, whatever else is wrong with it.
+    fn peers(&self) -> anyhow::Result<Vec<Peer>> {
+        match (&self.socket, &self.sidecar) {
+            (Some(path), _) => return Ok(vec![Peer::Unix(path.clone())]),
             (None, Some(address)) => {
                 let address = address.strip_prefix("http://").unwrap_or(address);
-                Peer::Tcp(address.trim_end_matches('/').to_owned())
+                return Ok(vec![Peer::Tcp(address.trim_end_matches('/').to_owned())]);
             }
-            (None, None) => Peer::Tcp(config(self.config.as_deref())?.listen.clone()),
-        })
+            (None, None) => {}
+        }
+        let path = config_path(self.config.as_deref());
+        let recorded = running::with_config(path).map(|running| running.address);
+        let written = match std::fs::read_to_string(path) {
+            Ok(text) => {
+                let file = path.display().to_string();
+                Document::new(&text, &file, &environment).listen()
+            }
+            // A file that was named must be there, unless a sidecar still runs with it.
+            Err(error) if self.config.is_some() && recorded.is_none() => {
+                return Err(Misuse(format!("cannot read the config {}: {error}", path.display())).into());
+            }
+            Err(_) => None,
+        };
+        let written = written.unwrap_or_else(|| Config::default().listen.clone());
+        let mut peers: Vec<String> = recorded.into_iter().collect();
+        if !peers.contains(&written) {
+            peers.push(written);
+        }
+        Ok(peers.into_iter().map(Peer::Tcp).collect())
     }
+}
+
+/// What to do when no sidecar is found: names those that run with other configs.
+fn others() -> String {
+    let shown = |running: Running| match running.config {
+        Some(config) => format!("{} ({})", running.address, config.display()),
+        None => format!("{} (no config)", running.address),
+    };
+    let running: Vec<String> = running::all().into_iter().map(shown).collect();
+    if running.is_empty() {
+        return "start one with `tidegate serve`, or say --sidecar ADDR".into();
+    }
+    format!(
+        "start one with `tidegate serve`, or say --sidecar ADDR; with other configs run {}",
+        running.join(", ")
+    )
 }
 
 /// A sidecar that answered.
@@ -144,6 +190,18 @@ impl Sidecar {
     /// What it says of itself under a path.
     pub fn get(&self, path: &str) -> anyhow::Result<Value> {
         self.ask("GET", path, "")
+    }
+
+    /// How many calls of a loop came to it, if it knows and answers soon.
+    pub fn calls_of(&self, loop_id: &str) -> Option<u64> {
+        let request = Request {
+            method: "GET",
+            path: &format!("/v1/loops/{}", encoded(loop_id)),
+            headers: &self.token,
+            ..Request::default()
+        };
+        let answer = ask(&self.peer, request, Duration::from_secs(1)).ok()?;
+        serde_json::from_str::<Value>(&answer.body).ok()?["calls"].as_u64()
     }
 
     /// Asks it something that takes words to ask.

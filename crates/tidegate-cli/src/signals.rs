@@ -25,8 +25,8 @@ impl Stop {
         Ok(Stop {})
     }
 
-    /// Waits for one of them.
-    pub async fn told(mut self) {
+    /// Waits for the next one.
+    pub async fn told(&mut self) {
         #[cfg(unix)]
         tokio::select! {
             _ = self.terminate.recv() => {}

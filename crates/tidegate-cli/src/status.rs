@@ -32,6 +32,7 @@ impl Status {
         }
         let parts = [
             heading(&sidecar.url(), &status),
+            refused_config(&status["config"]),
             services(&status["services"]),
             limits_table(&limits),
             backoffs(&status["backoffs"]),
@@ -53,6 +54,19 @@ fn heading(url: &str, status: &Value) -> String {
         number("waiting"),
         counted(number("connections"), "connection"),
     )
+}
+
+/// Why the config file is not in force, if it is not.
+fn refused_config(config: &Value) -> String {
+    match config["error"].as_str() {
+        Some(error) => {
+            format!(
+                "the config file is refused, and the one before it is in force:\n  {}\n",
+                error.replace('\n', "\n  ")
+            )
+        }
+        None => String::new(),
+    }
 }
 
 /// What became of the calls of every service that had one.
@@ -91,7 +105,7 @@ fn limits_table(limits: &Value) -> String {
             limit["name"].as_str().unwrap_or_default().to_owned(),
             percent(share(used, capacity)),
             count(used),
-            count(capacity),
+            allowed(limit),
             count(number(&limit["waiting"])),
             reset,
         ]);
@@ -101,6 +115,16 @@ fn limits_table(limits: &Value) -> String {
         (0, _) => "nothing is used of any limit\n".into(),
         (_, 0) => grid.text(),
         (_, unused) => format!("{}and {} of which nothing is used\n", grid.text(), counted(unused, "limit")),
+    }
+}
+
+/// What a limit allows now; and what is written, where less is in force because of what was learned.
+fn allowed(limit: &Value) -> String {
+    let capacity = number(&limit["capacity"]);
+    let of_bucket = limit["burst"].as_u64().filter(|_| limit["algorithm"] == "token-bucket");
+    match of_bucket.or(limit["units"].as_u64()) {
+        Some(written) if capacity < written => format!("{} ({} written)", count(capacity), count(written)),
+        _ => count(capacity),
     }
 }
 

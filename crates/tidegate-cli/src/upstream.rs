@@ -88,7 +88,7 @@ impl Upstream {
     }
 
     async fn serve(self) -> anyhow::Result<()> {
-        let stop = Stop::new().context("cannot wait for a signal")?;
+        let mut stop = Stop::new().context("cannot wait for a signal")?;
         let options = Options { listen: self.listen, seed: self.seed, ..Options::default() };
         let server = LimitedServer::start(&self.spec(), options)
             .await

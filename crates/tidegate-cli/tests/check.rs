@@ -161,6 +161,41 @@ fn everything_that_is_wrong_is_told_and_the_exit_code_is_two() {
 }
 
 #[test]
+fn redis_is_an_error_since_it_would_leave_each_machine_with_the_whole_quota() {
+    let config = Config::new("redis", "[services.s]\nrequests = \"5/min\"\n[state]\nredis = \"redis://x\"\n");
+    let output = config.check(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    let told = text(&output.stderr);
+    assert!(told.contains(&format!("{}:4:9: Redis is not supported yet", config.0.display())), "{told}");
+    assert!(told.contains("hint: remove `redis`"), "{told}");
+}
+
+#[test]
+fn alerts_are_a_warning_and_the_file_is_right() {
+    let config = Config::new("alerts", "[services.s]\nupstream = \"http://x\"\n\n[alerts]\n");
+    let output = config.check(&[]);
+    assert_eq!(output.status.code(), Some(0));
+    let told = text(&output.stderr);
+    assert!(told.starts_with(&format!("warning: {}:4:", config.0.display())), "{told}");
+    assert!(told.contains("[alerts] has no effect yet") && told.contains("\n  hint: "), "{told}");
+    assert_eq!(told.matches("warning: ").count(), 1, "{told}");
+
+    let json: Value = serde_json::from_slice(&config.check(&["--json"]).stdout).unwrap();
+    assert_eq!((&json["ok"], &json["warnings"][0]["line"]), (&json!(true), &json!(4)));
+}
+
+#[test]
+fn a_service_that_can_forward_nothing_is_a_warning() {
+    let config = Config::new("nowhere", "[services.git]\nrequests = \"5/min\"\n[services.openai]\n");
+    let output = config.check(&[]);
+    assert_eq!(output.status.code(), Some(0));
+    let (shown, told) = (text(&output.stdout), text(&output.stderr));
+    assert!(shown.contains("https://api.openai.com, preset openai"), "its name is its preset: {shown}");
+    assert!(told.contains("`git` has no `upstream`: calls to its URL get a 404"), "{told}");
+    assert_eq!(told.matches("warning: ").count(), 1, "{told}");
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_a_wrong_call() {
     let gone = Config(std::env::temp_dir().join("tidegate-check-no-such-file.toml"));
     let output = gone.check(&[]);
@@ -176,6 +211,21 @@ fn the_schema_for_editors_is_json_and_knows_the_keys() {
     let schema: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let service = &schema["properties"]["services"]["additionalProperties"]["properties"];
     assert!(service["throttled_concurrency"].is_object() && service["retry"].is_object(), "{service}");
-    let neither = Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("check").output().expect("ran");
-    assert_eq!(neither.status.code(), Some(2));
+}
+
+#[test]
+fn without_a_file_the_one_in_the_working_directory_is_checked() {
+    let folder = std::env::temp_dir().join(format!("tidegate-check-{}-here", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let check = || {
+        Command::new(env!("CARGO_BIN_EXE_tidegate")).arg("check").current_dir(&folder).output().expect("ran")
+    };
+    let none = check();
+    assert_eq!(none.status.code(), Some(2));
+    assert!(text(&none.stderr).contains("there is no tidegate.toml here"), "{none:?}");
+    std::fs::write(folder.join("tidegate.toml"), "[services.s]\nupstream = \"http://x\"\n").unwrap();
+    let found = check();
+    assert_eq!(found.status.code(), Some(0), "{found:?}");
+    assert!(text(&found.stdout).starts_with("tidegate.toml is right: 1 service"), "{found:?}");
+    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -25,6 +25,15 @@ fn rules() -> toml::Table {
     std::fs::read_to_string(root().join("deny.toml")).expect("deny.toml").parse().expect("TOML")
 }
 
+#[test]
+fn what_users_build_has_no_debug_information() {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).expect("Cargo.toml");
+    let profiles = manifest.parse::<toml::Table>().expect("TOML")["profile"].clone();
+    assert_eq!(profiles["release"]["debug"].as_integer(), Some(0), "110 MB with it");
+    assert_eq!(profiles["release"]["strip"].as_str(), Some("debuginfo"), "nor that of the standard library");
+    assert!(profiles["dist"].get("debug").is_none(), "as in release");
+}
+
 fn name(package: &Value) -> &str {
     package["name"].as_str().expect("a name")
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::dimension::Dimension;
 use crate::engine::Units;
+use crate::fingerprint::{Salt, Secret};
 use crate::priority::Priority;
 use crate::rate::MAX_UNITS;
 
@@ -146,8 +147,10 @@ pub(crate) struct Shape {
     pub service: Box<str>,
     pub endpoint: Option<Box<str>>,
     pub model: Option<Arc<str>>,
+    /// Another model that the call may turn out to be for.
+    pub other_model: Option<Arc<str>>,
     pub loop_type: Option<Box<str>>,
-    pub key: Option<Box<str>>,
+    pub key: Option<Secret>,
     pub found: Found,
 }
 
@@ -189,6 +192,28 @@ pub struct Call {
     pub(crate) said: Arc<Said>,
 }
 
+/// What of a call's cost is a guess.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Estimated {
+    #[default]
+    Nothing,
+    /// Tokens, and what they cost.
+    Tokens,
+    All,
+}
+
+impl Estimated {
+    /// Whether the units that a limit counts are a guess.
+    pub fn covers(self, dimension: Option<&Dimension>) -> bool {
+        use Dimension::{InputTokens, MicroUsd, OutputTokens, Tokens};
+        match self {
+            Estimated::Nothing => false,
+            Estimated::Tokens => matches!(dimension, Some(Tokens | InputTokens | OutputTokens | MicroUsd)),
+            Estimated::All => true,
+        }
+    }
+}
+
 /// What a call says.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
@@ -196,7 +221,7 @@ pub(crate) struct Said {
     pub loop_id: Option<Arc<str>>,
     pub priority: Option<Priority>,
     pub cost: Cost,
-    pub estimated: bool,
+    pub estimated: Estimated,
     pub timeout: Option<Duration>,
     /// Where the engine that saw it last found its route: a call made again costs no look-up.
     pub route: AtomicU64,
@@ -230,16 +255,31 @@ impl Call {
         Call { said: Arc::new(Said { shape, ..Said::default() }) }
     }
 
-    /// Method and path, such as `POST /v1/embeddings`.
+    /// Method and path, such as `POST /v1/embeddings`. Aliases of a path are one endpoint: what can be decoded is, and
+    /// `//`, `.`, `..` and a slash at the end are resolved.
+    ///
+    /// ```
+    /// use tidegate_core::Call;
+    ///
+    /// let call = Call::to("openai").endpoint("POST //v1/%65mbeddings/");
+    /// assert_eq!(call.stated_endpoint(), Some("POST /v1/embeddings"));
+    /// ```
     #[must_use]
     pub fn endpoint(self, endpoint: &str) -> Call {
-        self.shaped(|shape| shape.endpoint = Some(endpoint.into()))
+        self.shaped(|shape| shape.endpoint = Some(crate::endpoint::normal(endpoint).into()))
     }
 
     /// The model it asks for.
     #[must_use]
     pub fn model(self, model: &str) -> Call {
         self.shaped(|shape| shape.model = Some(model.into()))
+    }
+
+    /// Another model that it asks for: its limits hold besides those of the first. For a request that names two, where
+    /// the server decides which one it takes.
+    #[must_use]
+    pub fn other_model(self, model: &str) -> Call {
+        self.shaped(|shape| shape.other_model = Some(model.into()))
     }
 
     /// The loop that makes it: an agent, a job, a tenant.
@@ -255,10 +295,10 @@ impl Call {
         self.shaped(|shape| shape.loop_type = Some(loop_type.into()))
     }
 
-    /// The API key it uses. Only a fingerprint of it is kept and shown.
+    /// The API key it uses. Only a fingerprint of it is kept and shown, which the gate makes under its own salt.
     #[must_use]
     pub fn key(self, key: &str) -> Call {
-        self.shaped(|shape| shape.key = Some(fingerprint(key).into()))
+        self.shaped(|shape| shape.key = Some(Secret::new(key)))
     }
 
     /// How urgent it is; else its loop type's priority, else normal.
@@ -316,7 +356,15 @@ impl Call {
     /// refused.
     #[must_use]
     pub fn estimated(mut self) -> Call {
-        self.say().estimated = true;
+        self.say().estimated = Estimated::All;
+        self
+    }
+
+    /// The tokens and the dollars are a guess, as with [`Call::estimated`]; all else is known exactly. A call whose bytes
+    /// can never fit is refused, whatever is guessed besides.
+    #[must_use]
+    pub fn estimated_tokens(mut self) -> Call {
+        self.say().estimated = Estimated::Tokens;
         self
     }
 
@@ -339,7 +387,13 @@ impl Call {
         self.said.shape.model.as_deref()
     }
 
-    /// The same, to be kept for longer than the call.
+    /// The other model it asks for, if it says so.
+    #[must_use]
+    pub fn stated_other_model(&self) -> Option<&str> {
+        self.said.shape.other_model.as_deref()
+    }
+
+    /// The model it asks for, to be kept for longer than the call.
     #[must_use]
     pub fn shared_model(&self) -> Option<Arc<str>> {
         self.said.shape.model.clone()
@@ -369,10 +423,16 @@ impl Call {
         self.said.shape.endpoint.as_deref()
     }
 
-    /// The fingerprint of the API key it uses, if it says so.
+    /// Returns the fingerprint of the API key it uses, if it says which.
     #[must_use]
-    pub fn stated_key(&self) -> Option<&str> {
-        self.said.shape.key.as_deref()
+    pub fn key_fingerprint(&self, salt: &Salt) -> Option<Box<str>> {
+        self.said.shape.key.as_ref().map(|key| key.fingerprint(salt))
+    }
+
+    /// Returns whether it says which API key it uses.
+    #[must_use]
+    pub fn states_key(&self) -> bool {
+        self.said.shape.key.is_some()
     }
 
     /// How long it may wait, if it says so.
@@ -400,16 +460,6 @@ impl Call {
     fn say(&mut self) -> &mut Said {
         Arc::make_mut(&mut self.said)
     }
-}
-
-/// Sixteen hex digits that stand for a secret (FNV-1a): enough to tell keys apart, nothing to steal.
-#[must_use]
-pub fn fingerprint(secret: &str) -> String {
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in secret.bytes() {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    }
-    format!("{hash:016x}")
 }
 
 #[cfg(test)]

@@ -59,6 +59,9 @@ enum Spent {
         debt: u64,
         opened_ns: u64,
         closes_ns: u64,
+        /// When a calendar's window ends on the wall, which may have been set meanwhile.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ends_unix: Option<i64>,
     },
     InFlight {
         bound: u64,
@@ -105,7 +108,8 @@ impl Kept {
             (Counts::Rate { rate, calendar, .. }, Meter::Fixed(window)) => {
                 let ((used, debt), (opened, closes)) = (window.spent(), window.bounds());
                 let (rate, calendar) = (KeptRate::of(*rate, None), calendar.clone());
-                Spent::FixedWindow { rate, calendar, used, debt, opened_ns: opened.0, closes_ns: closes.0 }
+                let (opened_ns, closes_ns, ends_unix) = (opened.0, closes.0, window.ends_unix());
+                Spent::FixedWindow { rate, calendar, used, debt, opened_ns, closes_ns, ends_unix }
             }
             (_, Meter::InFlight(held)) => Spent::InFlight {
                 bound: definition.whole(),
@@ -147,8 +151,16 @@ impl Kept {
                 restore_window(window, slots, at) && restore_pacer(window, *pacer, at)
             }
             (Spent::TokenBucket { level, .. }, Meter::Bucket(bucket)) => level.restore(bucket, at),
-            (Spent::FixedWindow { used, debt, opened_ns, closes_ns, .. }, Meter::Fixed(window)) => {
-                *opened_ns <= at.0 && window.restore(*used, *debt, Nanos(*opened_ns), Nanos(*closes_ns))
+            (
+                Spent::FixedWindow { used, debt, opened_ns, closes_ns, ends_unix, .. },
+                Meter::Fixed(window),
+            ) => {
+                let sound =
+                    *opened_ns <= at.0 && window.restore(*used, *debt, Nanos(*opened_ns), Nanos(*closes_ns));
+                if let Some(ends) = ends_unix.filter(|_| sound) {
+                    window.restore_end(ends, at);
+                }
+                sound
             }
             (Spent::InFlight { held, .. }, Meter::InFlight(in_flight)) => {
                 in_flight.take(*held);
@@ -156,7 +168,12 @@ impl Kept {
             }
             _ => false,
         };
-        if sound { Ok((definition, meter)) } else { Err(Impossible) }
+        if !sound {
+            return Err(Impossible);
+        }
+        // Versions before the bound on debt kept any amount of it.
+        meter.bound_debt(at);
+        Ok((definition, meter))
     }
 }
 
@@ -214,7 +231,7 @@ fn restore_pacer(window: &mut SlidingWindow, level: Option<Level>, at: Nanos) ->
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
-fn is_zero(number: &u64) -> bool {
+pub(crate) fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
@@ -260,7 +277,8 @@ mod tests {
             let now = Nanos(1 << 40);
             let mut engine = Engine::new(&config, now, Duration::ZERO).expect("valid");
             let name = if kind == 3 { "api/concurrency" } else { "api/requests/1m" };
-            let found = Found { limits: vec![(name.into(), kept.clone())], facts: None, crashed: true };
+            let limits = vec![(name.into(), kept.clone())];
+            let found = Found { limits, crashed: true, ..Found::default() };
             let possible = kept.is_possible(now);
             prop_assert_eq!(engine.keep_book(found, now).is_ok(), possible);
             if possible {

@@ -316,6 +316,11 @@ impl Spec {
         format!("{}/*/{}", self.level, self.suffix).into()
     }
 
+    /// Returns whether its windows follow a calendar.
+    pub fn has_calendar(&self) -> bool {
+        matches!(&self.definition.counts, Counts::Rate { calendar: Some(_), .. })
+    }
+
     /// The largest cost that is allowed, whatever was learned apart from what the upstream states.
     pub fn most(&self) -> u64 {
         let whole = self.written.whole();

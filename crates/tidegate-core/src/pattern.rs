@@ -1,24 +1,45 @@
 //! Endpoint and model patterns: text with `*` for anything.
 
+use std::borrow::Cow;
+
 use crate::config::ServiceConfig;
+use crate::endpoint;
 
 /// A pattern; the more of it is literal, the more specific it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pattern(Box<str>);
+pub(crate) struct Pattern {
+    /// As it is written: limits are named by it.
+    text: Box<str>,
+    /// What is matched, if that is not the text itself.
+    normal: Option<Box<str>>,
+}
 
 impl Pattern {
     pub fn new(text: &str) -> Pattern {
-        Pattern(text.into())
+        Pattern { text: text.into(), normal: None }
+    }
+
+    /// A pattern of endpoints, in the normal form that calls have.
+    pub fn of_endpoints(text: &str) -> Pattern {
+        let normal = match endpoint::normal(text) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(normal) => Some(normal.into()),
+        };
+        Pattern { text: text.into(), normal }
     }
 
     pub fn text(&self) -> &str {
-        &self.0
+        &self.text
+    }
+
+    fn matched(&self) -> &str {
+        self.normal.as_deref().unwrap_or(&self.text)
     }
 
     /// Whether the whole of `text` is meant. Greedy with one step back: linear in practice, never
     /// exponential.
     pub fn matches(&self, text: &str) -> bool {
-        let (pattern, text) = (self.0.as_bytes(), text.as_bytes());
+        let (pattern, text) = (self.matched().as_bytes(), text.as_bytes());
         let (mut p, mut t) = (0, 0);
         let mut star: Option<(usize, usize)> = None;
         while t < text.len() {
@@ -41,8 +62,8 @@ impl Pattern {
 
     /// Literal characters first, then fewer stars: the most specific has the greatest.
     pub fn specificity(&self) -> (usize, std::cmp::Reverse<usize>) {
-        let stars = self.0.bytes().filter(|byte| *byte == b'*').count();
-        (self.0.len() - stars, std::cmp::Reverse(stars))
+        let stars = self.matched().bytes().filter(|byte| *byte == b'*').count();
+        (self.matched().len() - stars, std::cmp::Reverse(stars))
     }
 }
 
@@ -53,7 +74,7 @@ pub(crate) fn most_specific<'a>(
 ) -> Option<usize> {
     patterns
         .filter(|(_, pattern)| pattern.matches(text))
-        .max_by(|(_, a), (_, b)| a.specificity().cmp(&b.specificity()).then_with(|| b.0.cmp(&a.0)))
+        .max_by(|(_, a), (_, b)| a.specificity().cmp(&b.specificity()).then_with(|| b.text.cmp(&a.text)))
         .map(|(index, _)| index)
 }
 
@@ -61,8 +82,8 @@ impl ServiceConfig {
     /// The most specific of its endpoint patterns that matches a method and path.
     #[must_use]
     pub fn endpoint_pattern(&self, endpoint: &str) -> Option<&str> {
-        let patterns: Vec<Pattern> = self.endpoints.keys().map(|text| Pattern::new(text)).collect();
-        let found = most_specific(patterns.iter().enumerate(), endpoint)?;
+        let patterns: Vec<Pattern> = self.endpoints.keys().map(|text| Pattern::of_endpoints(text)).collect();
+        let found = most_specific(patterns.iter().enumerate(), &endpoint::normal(endpoint))?;
         self.endpoints.keys().nth(found).map(String::as_str)
     }
 }
@@ -91,6 +112,12 @@ mod tests {
         assert_eq!(pick(&["gpt-4o*", "gpt-4o-mini*", "*"], "gpt-4o-mini-2024"), Some(1));
         assert_eq!(pick(&["gpt-4o*", "gpt-4o"], "gpt-4o"), Some(1));
         assert_eq!(pick(&["a*", "b*"], "c"), None);
+    }
+
+    #[test]
+    fn a_pattern_of_endpoints_matches_in_its_normal_form_and_keeps_its_name() {
+        let pattern = Pattern::of_endpoints("POST /v1/%63hat/");
+        assert!(pattern.matches("POST /v1/chat") && pattern.text() == "POST /v1/%63hat/");
     }
 
     #[test]

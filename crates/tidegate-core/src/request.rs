@@ -2,11 +2,19 @@
 //!
 //! The body is read once, without building it up in memory, and never changed. A guess at the tokens of a text is
 //! just that: four characters are one. The vendor's reply settles what it really was.
+//!
+//! **What is odd is read all the same**, field by field: an upstream that accepts the body must not get the call for
+//! nothing. What is there and cannot be read counts as the careful value:
+//!
+//! * A maximum of output may be written `100.0`, `1e2` or `"100"`. If it is negative, `NaN` or no number, the call
+//!   counts as one that states none. Of two under the same name the larger one counts.
+//! * A body that names two models ([`Asked::other_model`]) is a call to both: servers differ in which of two equal
+//!   keys they take. One that names more than two cannot be accounted for (`ManyModels`).
+//! * Keys count in upper and lower case, and whatever is escaped in them.
+//! * Text that is no JSON document as a whole counts by its length if that is more ([`Asked::unread`]).
 
-use std::fmt;
-
-use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+mod body;
+mod glimpse;
 
 use crate::vendor::Estimate;
 
@@ -14,6 +22,8 @@ use crate::vendor::Estimate;
 const CHARACTERS_A_TOKEN: u64 = 4;
 /// About so many tokens are a picture, a page of a document or some seconds of sound, whatever their size in bytes.
 const TOKENS_A_MEDIUM: u64 = 1_000;
+/// The longest name of a model that is kept; a longer one is cut.
+const MAX_MODEL: usize = 256;
 
 /// What a request asks for.
 ///
@@ -29,33 +39,117 @@ const TOKENS_A_MEDIUM: u64 = 1_000;
 pub struct Asked {
     /// The model it names.
     pub model: Option<String>,
+    /// Another model that it names under the same key.
+    pub other_model: Option<String>,
     /// Whether the answer is to come as events.
     pub stream: bool,
-    /// What it will cost, as well as that can be told from here.
+    /// What it will cost, as well as that can be told from what was read.
     pub estimate: Estimate,
+    /// Why the body could not be read as a whole; none if it was.
+    pub unread: Option<Unread>,
+}
+
+/// Why a body could not be read as a whole, and what it is taken for instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unread {
+    /// Why.
+    pub why: Why,
+    /// Its tokens, by its length.
+    pub tokens: u64,
+}
+
+/// Why a body could not be read as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It is larger than what is kept of a request.
+    TooLarge,
+    /// There is no memory left to keep it.
+    NoRoom,
+    /// It is compressed.
+    Compressed,
+    /// It is not JSON, or not all of it is.
+    NotJson,
+    /// It names more than two models.
+    ManyModels,
+}
+
+impl Why {
+    /// Says it in words that fit after "the body of the request".
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Why::TooLarge => "is too large to be read",
+            Why::NoRoom => "cannot be read: the sidecar's buffer memory is used up",
+            Why::Compressed => "is compressed",
+            Why::NotJson => "is not JSON",
+            Why::ManyModels => "names more than two models",
+        }
+    }
 }
 
 impl Asked {
-    /// Reads a body in any of the shapes of OpenAI, Anthropic and Gemini, and of all who follow them. Nothing
-    /// can be told from what is no JSON object.
+    /// Reads a body in any of the shapes of OpenAI, Anthropic and Gemini, and of all that follow them. Returns none
+    /// for what does not begin as a JSON object.
     #[must_use]
     pub fn read(body: &[u8]) -> Option<Asked> {
-        // Also so that what is no JSON at all, such as a large file, costs nothing.
-        if !body.trim_ascii_start().starts_with(b"{") {
-            return None;
-        }
-        let body: Body = serde_json::from_slice(body).ok()?;
-        let texts = [body.messages, body.input, body.prompt, body.system, body.instructions, body.contents];
-        let characters = texts.iter().fold(body.tools.0, |sum, text| sum.saturating_add(text.0));
-        let newest = body.max_completion_tokens.or(body.max_output_tokens);
-        let estimate = Estimate {
-            input: characters.div_ceil(CHARACTERS_A_TOKEN),
-            max_output: newest.or(body.max_tokens).or(body.generation_config.max_output_tokens),
-            answers: body.n.unwrap_or(1).max(body.best_of.unwrap_or(1)),
-            ..Estimate::default()
-        };
-        Some(Asked { model: body.model, stream: body.stream.unwrap_or(false), estimate })
+        body::read(body)
     }
+
+    /// Reads the beginning of a body that is not there as a whole. A model is found in it if the body states one
+    /// early; the tokens are those of its length.
+    ///
+    /// ```
+    /// use tidegate_core::request::{Asked, Why};
+    ///
+    /// let beginning = br#"{"model": "gpt-4o", "messages": [{"role": "user", "content": "What is"#;
+    /// let asked = Asked::glimpse(beginning, 40_000, Why::TooLarge);
+    /// assert_eq!(asked.model.as_deref(), Some("gpt-4o"));
+    /// assert_eq!(asked.unread.map(|unread| unread.tokens), Some(10_000));
+    /// ```
+    #[must_use]
+    pub fn glimpse(beginning: &[u8], length: u64, why: Why) -> Asked {
+        glimpse::glimpse(beginning, length, why)
+    }
+
+    /// Takes the body for a medium (a picture, a recording, a form with a file), whose length says little about
+    /// its tokens.
+    #[must_use]
+    pub fn medium(mut self) -> Asked {
+        if let Some(unread) = &mut self.unread {
+            unread.tokens = unread.tokens.min(TOKENS_A_MEDIUM);
+        }
+        self
+    }
+
+    /// Returns the cost by what was read, or by the length of the body if that is more.
+    #[must_use]
+    pub fn careful_estimate(&self) -> Estimate {
+        let by_length = self.unread.map_or(0, |unread| unread.tokens);
+        Estimate { input: self.estimate.input.max(by_length), ..self.estimate }
+    }
+
+    /// Takes note of a model that the body names. Returns whether there is a place for it.
+    fn name_model(&mut self, name: &str) -> bool {
+        let is = |known: &Option<String>| known.as_deref() == Some(name);
+        if is(&self.model) || is(&self.other_model) {
+            return true;
+        }
+        let free = if self.model.is_none() { &mut self.model } else { &mut self.other_model };
+        let has_place = free.is_none();
+        free.get_or_insert_with(|| name.to_owned());
+        has_place
+    }
+}
+
+/// Returns a path in the normal form that endpoints are matched on; see [`Call::endpoint`](crate::Call::endpoint).
+///
+/// ```
+/// assert_eq!(tidegate_core::request::normal_path("//v1/%63hat/"), "/v1/chat");
+/// ```
+#[must_use]
+pub fn normal_path(path: &str) -> std::borrow::Cow<'_, str> {
+    crate::endpoint::normal(path)
 }
 
 /// The model that a path names, for APIs that have it there and not in the body: Gemini, Bedrock, and the
@@ -78,208 +172,6 @@ pub fn model_in_path(path: &str) -> Option<&str> {
         (!name.is_empty() && !name.contains('/')).then_some(name)
     };
     named("/models/", ':').or_else(|| named("/model/", '/')).or_else(|| named("/deployments/", '/'))
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Body {
-    model: Option<String>,
-    stream: Option<bool>,
-    max_tokens: Option<u64>,
-    max_completion_tokens: Option<u64>,
-    max_output_tokens: Option<u64>,
-    #[serde(rename = "generationConfig")]
-    generation_config: GenerationConfig,
-    n: Option<u32>,
-    best_of: Option<u32>,
-    messages: Characters,
-    input: Characters,
-    prompt: Characters,
-    system: Characters,
-    instructions: Characters,
-    contents: Characters,
-    tools: Characters,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct GenerationConfig {
-    #[serde(rename = "maxOutputTokens")]
-    max_output_tokens: Option<u64>,
-}
-
-/// How many characters all texts below a value have. A bare number among them is a token's, and a medium counts as
-/// one, whatever its length.
-#[derive(Default)]
-struct Characters(u64);
-
-impl<'de> Deserialize<'de> for Characters {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Characters, D::Error> {
-        deserializer.deserialize_any(Count).map(Characters)
-    }
-}
-
-struct Count;
-
-impl<'de> Visitor<'de> for Count {
-    type Value = u64;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("anything")
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<u64, E> {
-        Ok(if text.starts_with("data:") { 0 } else { text.chars().count() as u64 })
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<u64, A::Error> {
-        let mut sum: u64 = 0;
-        while let Some(Characters(characters)) = items.next_element()? {
-            sum = sum.saturating_add(characters);
-        }
-        Ok(sum)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<u64, A::Error> {
-        let (mut sum, mut is_medium) = (0_u64, false);
-        while let Some(name) = members.next_key::<Name>()? {
-            match name {
-                Name::Type => is_medium |= members.next_value::<Kind>()?.0,
-                Name::Data { medium } => {
-                    is_medium |= medium;
-                    members.next_value::<IgnoredAny>()?;
-                }
-                Name::Other => sum = sum.saturating_add(members.next_value::<Characters>()?.0),
-            }
-        }
-        let media = if is_medium { TOKENS_A_MEDIUM * CHARACTERS_A_TOKEN } else { 0 };
-        Ok(sum.saturating_add(media))
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<u64, E> {
-        Ok(CHARACTERS_A_TOKEN)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<u64, E> {
-        Ok(0)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<u64, E> {
-        Ok(0)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<u64, E> {
-        Ok(0)
-    }
-
-    fn visit_unit<E>(self) -> Result<u64, E> {
-        Ok(0)
-    }
-}
-
-/// What stands under a key, as far as it matters here.
-enum Name {
-    /// What kind of thing it is part of.
-    Type,
-    /// No text that a model reads word by word.
-    Data {
-        /// It is a medium in itself.
-        medium: bool,
-    },
-    Other,
-}
-
-impl<'de> Deserialize<'de> for Name {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Name, D::Error> {
-        deserializer.deserialize_identifier(Named)
-    }
-}
-
-struct Named;
-
-impl Visitor<'_> for Named {
-    type Value = Name;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<Name, E> {
-        Ok(match name {
-            "type" => Name::Type,
-            "inlineData" | "inline_data" | "fileData" => Name::Data { medium: true },
-            "data" | "detail" | "file_data" | "id" | "image_url" | "role" | "url" => {
-                Name::Data { medium: false }
-            }
-            _ => Name::Other,
-        })
-    }
-}
-
-/// Whether a part of this type is a medium.
-struct Kind(bool);
-
-impl<'de> Deserialize<'de> for Kind {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Kind, D::Error> {
-        // In the schema of a tool a type may also be a list of types, or the name of a property.
-        deserializer.deserialize_any(OfKind).map(Kind)
-    }
-}
-
-struct OfKind;
-
-impl<'de> Visitor<'de> for OfKind {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("anything")
-    }
-
-    fn visit_str<E>(self, kind: &str) -> Result<bool, E> {
-        Ok(matches!(
-            kind,
-            "image"
-                | "image_url"
-                | "input_image"
-                | "document"
-                | "file"
-                | "input_file"
-                | "audio"
-                | "input_audio"
-                | "video"
-                | "video_url"
-        ))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<bool, A::Error> {
-        while items.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(false)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<bool, A::Error> {
-        while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(false)
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<bool, E> {
-        Ok(false)
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<bool, E> {
-        Ok(false)
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<bool, E> {
-        Ok(false)
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<bool, E> {
-        Ok(false)
-    }
-
-    fn visit_unit<E>(self) -> Result<bool, E> {
-        Ok(false)
-    }
 }
 
 #[cfg(test)]
@@ -347,13 +239,139 @@ mod tests {
 
     #[test]
     fn from_what_is_no_object_nothing_is_told() {
-        let deep = "[".repeat(100_000);
-        for body in ["", "sea", "[1]", "{\"model\":1}", "{\"input\":", &format!("{{\"input\":{deep}")] {
+        for body in ["", "sea", "[1]", "\"model\"", "=1", &"[".repeat(100_000)] {
             assert_eq!(Asked::read(body.as_bytes()), None);
         }
         assert_eq!(
             Asked::read(b"{}"),
             Some(Asked { estimate: Estimate { answers: 1, ..Estimate::default() }, ..Asked::default() })
         );
+    }
+
+    const MESSAGES: &str = r#""messages":[{"role":"user","content":"sea sea sea sea "}]"#;
+
+    /// A chat request with one more member, before or behind the others.
+    fn chat(member: &str) -> [String; 2] {
+        [
+            format!(r#"{{{member},"model":"gpt-4o",{MESSAGES}}}"#),
+            format!(r#"{{"model":"gpt-4o",{MESSAGES},{member}}}"#),
+        ]
+    }
+
+    #[test]
+    fn a_body_that_is_odd_in_one_field_is_read_in_all_others() {
+        let deep = format!(r#""metadata":{}1{}"#, "[".repeat(200), "]".repeat(200));
+        for (member, max_output) in [
+            (r#""max_tokens":100.0"#, Some(100)),
+            (r#""max_tokens":1e2"#, Some(100)),
+            (r#""max_tokens":"100""#, Some(100)),
+            (r#""max_tokens":99.5"#, Some(100)),
+            (r#""max_tokens":-1"#, None),
+            (r#""max_tokens":null"#, None),
+            (r#""max_tokens":NaN"#, None),
+            (r#""max_tokens":Infinity"#, None),
+            (r#""max_tokens":"many""#, None),
+            (r#""max_tokens":{"a":[1]}"#, None),
+            (r#""max_tokens":5,"max_tokens":100"#, Some(100)),
+            (r#""max_tokens":5,"max_tokens":null"#, None),
+            (r#""max_tokens":null,"max_tokens":7"#, Some(7)),
+            (r#""max_completion_tokens":-1,"max_tokens":7"#, None),
+            (r#""max_tokens":1e300"#, Some(crate::rate::MAX_UNITS)),
+            (r#""MAX_Tokens":7"#, Some(7)),
+            (r#""max\u005ftokens":7"#, Some(7)),
+            (r#""n":1.0"#, None),
+            (r#""stream":1"#, None),
+            (r#""stream":"yes""#, None),
+            (r#""generationConfig":null"#, None),
+            (r#""generationConfig":[]"#, None),
+            (r#""generation_config":{"max_output_tokens":"9"}"#, Some(9)),
+            (r#""user":"\ud83d""#, None),
+            (r#""user":NaN"#, None),
+            (r#""user":"a","user":"b""#, None),
+            (&deep, None),
+        ] {
+            for body in chat(member) {
+                for body in [body.clone(), format!("\u{feff}{body}")] {
+                    let asked = Asked::read(body.as_bytes()).expect("an object");
+                    assert_eq!(asked.model.as_deref(), Some("gpt-4o"), "{body}");
+                    assert_eq!((asked.estimate.input, asked.estimate.answers), (4, 1), "{body}");
+                    assert_eq!((asked.estimate.max_output, asked.unread), (max_output, None), "{body}");
+                }
+            }
+        }
+        let bytes = [b"{\"user\":\"\xff\",".as_slice(), br#""model":"m","input":"four"}"#].concat();
+        let asked = Asked::read(&bytes).expect("an object");
+        assert_eq!((asked.model.as_deref(), asked.estimate.input, asked.unread), (Some("m"), 1, None));
+    }
+
+    #[test]
+    fn a_call_that_names_two_models_is_one_to_both() {
+        let read = |body: &str| Asked::read(body.as_bytes()).expect("an object");
+        for body in [
+            r#"{"model":"a","model":"b"}"#,
+            r#"{"model":"a","Model":"b","model":"a"}"#,
+            r#"{"model":["a","b"]}"#,
+            r#"{"model":"a","mod\u0065l":"b"}"#,
+        ] {
+            let asked = read(body);
+            let names = (asked.model.as_deref(), asked.other_model.as_deref(), asked.unread);
+            assert_eq!(names, (Some("a"), Some("b"), None), "{body}");
+        }
+        assert_eq!(read(r#"{"model":"a","model":"a"}"#).other_model, None);
+        assert_eq!(read(r#"{"model":null}"#).model, None);
+        assert_eq!(read(r#"{"model":5}"#).model.as_deref(), Some("5"));
+        let many = read(r#"{"model":"a","model":"b","model":"c"}"#).unread;
+        assert_eq!(many.map(|unread| unread.why), Some(Why::ManyModels));
+    }
+
+    #[test]
+    fn what_is_no_document_as_a_whole_counts_by_its_length_too() {
+        for body in [
+            format!(r#"{{"model":"m","input":"{}"#, "sea ".repeat(100)),
+            format!(r#"{{"model":"m" "input":["sea", {} "#, "sea ".repeat(100)),
+            format!(r#"{{"model":"m"}} {}"#, "sea ".repeat(100)),
+            format!("{{\"model\":\"m\",{}", "\u{1}".repeat(400)),
+            format!(r#"{{"model":"m","a":{}"#, "[".repeat(100_000)),
+        ] {
+            let asked = Asked::read(body.as_bytes()).expect("it begins as an object");
+            assert_eq!(asked.model.as_deref(), Some("m"));
+            assert_eq!(asked.unread.map(|unread| unread.why), Some(Why::NotJson));
+            assert_eq!(asked.careful_estimate().input, (body.len() as u64).div_ceil(4));
+        }
+    }
+
+    #[test]
+    fn the_beginning_of_a_body_may_name_its_model() {
+        let of = |text: &str| Asked::glimpse(text.as_bytes(), 8, Why::TooLarge).model;
+        for text in [
+            r#"{"messages":[{"model":"x"}],"model":"m","input":"sea"#,
+            r#"[{"model":"m"},{"model":"x"}"#,
+            "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nm\r\n--b\r\n",
+            "prompt=sea&model=m&n=1",
+        ] {
+            assert_eq!(of(text).as_deref(), Some("m"), "{text}");
+        }
+        for text in ["", "sea", r#"{"model":"gpt-"#, r#"{"model":5"#, "\u{1f}\u{8b}"] {
+            assert_eq!(of(text), None, "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_body_is_too_odd_to_be_read(
+            parts in proptest::collection::vec(proptest::prop_oneof![
+                r#""(model|max_tokens|messages|input|n|generationConfig|type|data)":"#,
+                "[\\[\\]{}\",:\\\\u0-9d. -]{0,6}",
+                "\"[a-z]{0,5}\"",
+            ], 0..30),
+            piece in 0..64_usize,
+        ) {
+            let body = format!("{{{}", parts.concat());
+            let asked = Asked::read(body.as_bytes()).expect("it begins as an object");
+            let is_json = serde_json::from_str::<serde_json::Value>(&body).is_ok();
+            let many = matches!(asked.unread, Some(Unread { why: Why::ManyModels, .. }));
+            proptest::prop_assert!(!is_json || many || asked.unread.is_none(), "{}", body);
+            let _ = Asked::glimpse(&body.as_bytes()[..piece.min(body.len())], 8, Why::NoRoom);
+        }
     }
 }

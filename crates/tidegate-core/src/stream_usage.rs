@@ -5,8 +5,9 @@
 //! event more, with no choices and the usage: [`Hidden`] takes it out again.
 
 use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny};
-use serde_json::value::RawValue;
+use serde::de::IgnoredAny;
+
+use crate::json::{Scanner, Token};
 
 /// The longest event that is held to see what it is; a longer one is passed on as it comes.
 const MAX_EVENT: usize = 256 << 10;
@@ -24,27 +25,40 @@ const MAX_EVENT: usize = 256 << 10;
 /// ```
 #[must_use]
 pub fn asking(body: &[u8]) -> Option<Vec<u8>> {
-    let request: Request<'_> = serde_json::from_slice(body).ok()?;
-    if request.stream != Some(true) {
+    let mut scanner = Scanner::new(body);
+    if scanner.next() != Some(Token::OpenObject) {
         return None;
     }
-    let (at, cut, put) = match request.stream_options.map(RawValue::get) {
-        None => (first_member(body, 0)?, 0, &b"\"stream_options\":{\"include_usage\":true},"[..]),
-        Some(written) => {
-            let start = written.as_ptr() as usize - body.as_ptr() as usize;
-            if written == "null" {
-                (start, 4, &b"{\"include_usage\":true}"[..])
-            } else {
-                let options: Options = serde_json::from_str(written).ok()?;
-                if options.include_usage.is_some() {
-                    return None;
-                }
-                let at = first_member(body, start)?;
-                let empty = body[at..].trim_ascii_start().starts_with(b"}");
-                let put = if empty { &b"\"include_usage\":true"[..] } else { b"\"include_usage\":true," };
-                (at, 0, put)
+    let first_member = scanner.at();
+    let (mut stream, mut options) = (None, None);
+    while scanner.depth() > 0
+        && let Some(token) = scanner.next()
+    {
+        let Token::Key(name) = token else { continue };
+        if name.is_like("stream") {
+            // Servers differ in which of two they take.
+            if stream.replace(scanner.skip_value()?).is_some() {
+                return None;
             }
+        } else if name.is_like("stream_options") {
+            if options.replace(Options::read(&mut scanner)?).is_some() {
+                return None;
+            }
+        } else {
+            scanner.skip_value();
         }
+    }
+    while scanner.next().is_some() {}
+    // What is no JSON is not ours to change: nothing is known of what it would become.
+    if stream != Some(Token::Bool(true)) || !scanner.is_json() {
+        return None;
+    }
+    let (at, cut, put) = match options {
+        None => (first_member, 0, &b"\"stream_options\":{\"include_usage\":true},"[..]),
+        Some(Options::Null { at }) => (at, 4, &b"{\"include_usage\":true}"[..]),
+        Some(Options::Silent { at, empty: true }) => (at, 0, &b"\"include_usage\":true"[..]),
+        Some(Options::Silent { at, empty: false }) => (at, 0, &b"\"include_usage\":true,"[..]),
+        Some(Options::Settled) => return None,
     };
     let mut asking = Vec::with_capacity(body.len() + put.len());
     asking.extend_from_slice(&body[..at]);
@@ -53,26 +67,35 @@ pub fn asking(body: &[u8]) -> Option<Vec<u8>> {
     Some(asking)
 }
 
-/// Where the members of the object begin that stands there.
-fn first_member(body: &[u8], from: usize) -> Option<usize> {
-    Some(from + body[from..].iter().position(|byte| *byte == b'{')? + 1)
+/// What `stream_options` say about usage.
+enum Options {
+    /// They are null, and stand there.
+    Null { at: usize },
+    /// They do not speak of it; their members begin there.
+    Silent { at: usize, empty: bool },
+    /// They speak of it, or are no object.
+    Settled,
 }
 
-#[derive(Deserialize)]
-struct Request<'b> {
-    stream: Option<bool>,
-    #[serde(borrow, default, deserialize_with = "written")]
-    stream_options: Option<&'b RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Options {
-    include_usage: Option<IgnoredAny>,
-}
-
-/// A value as it is written: also a null is one.
-fn written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
-    <&RawValue>::deserialize(deserializer).map(Some)
+impl Options {
+    fn read(scanner: &mut Scanner<'_>) -> Option<Options> {
+        let depth = scanner.depth();
+        let first = scanner.next()?;
+        let (at, mut empty, mut settled) = (scanner.at(), true, first != Token::OpenObject);
+        if first == Token::Null {
+            return Some(Options::Null { at: scanner.token_at() });
+        }
+        while scanner.depth() > depth
+            && let Some(token) = scanner.next()
+        {
+            if let Token::Key(name) = token {
+                settled |= name.is_like("include_usage");
+                empty = false;
+                scanner.skip_value();
+            }
+        }
+        Some(if settled { Options::Settled } else { Options::Silent { at, empty } })
+    }
 }
 
 /// A stream without the event that only says what it cost.
@@ -189,6 +212,16 @@ mod tests {
     }
 
     #[test]
+    fn usage_is_asked_for_in_a_body_that_is_odd() {
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        for rest in [r#""user":"\ud83d""#, r#""a":NaN"#, r#""a":1,"a":2"#, &format!("\"a\":{deep}")] {
+            let body = format!("{{\"stream\":true,{rest}}}");
+            let asked = ask(&body).expect("JSON enough");
+            assert_eq!(asked, format!("{{\"stream_options\":{{\"include_usage\":true}},{}", &body[1..]));
+        }
+    }
+
+    #[test]
     fn who_spoke_of_it_and_who_wants_no_stream_is_left_alone() {
         for body in [
             r#"{"stream":true,"stream_options":{"include_usage":true}}"#,
@@ -197,6 +230,10 @@ mod tests {
             r#"{"stream":false}"#,
             r#"{"messages":[]}"#,
             r#"{"stream":true"#,
+            r#"{"stream":1}"#,
+            r#"{"stream":true,"stream":false}"#,
+            r#"{"stream":true,"stream_options":{},"stream_options":{}}"#,
+            r#"{"stream":true} sea"#,
             "[]",
         ] {
             assert_eq!(ask(body), None, "{body}");

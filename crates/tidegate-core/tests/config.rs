@@ -202,9 +202,10 @@ fn the_example_gives_exactly_this_model() {
     expected.loop_types = BTreeMap::from([("interactive".into(), interactive), ("code".into(), code)]);
 
     expected.loops = only([requests(30, MINUTE)]);
-    expected.alerts = AlertsConfig::default();
-    expected.alerts.approaching = 0.8;
-    expected.alerts.webhook = Some("http://127.0.0.1:9000/hook".into());
+    let mut alerts = AlertsConfig::default();
+    alerts.approaching = 0.8;
+    alerts.webhook = Some("http://127.0.0.1:9000/hook".into());
+    expected.alerts = Some(alerts);
 
     assert_eq!(parse(EXAMPLE), expected);
 }
@@ -393,18 +394,18 @@ fn variables_expand_in_every_kind_of_string() {
         "N" => Some("7".to_owned()),
         "SHARE" => Some("0.25".to_owned()),
         "MODE" => Some("observe".to_owned()),
-        "HOST" => Some("redis.internal".to_owned()),
+        "HOST" => Some("disk".to_owned()),
         _ => None,
     };
-    let text = "[state]\nredis = \"redis://:pa$$word@${HOST}:6379\"\n[services.s]\nrequests = \"${RATE}\"\n\
+    let text = "[state]\npath = \"/mnt/pa$$word/${HOST}\"\n[services.s]\nrequests = \"${RATE}\"\n\
                 tokens = { limit = \"${N}k/min\", burst = \"${N}\" }\nconcurrency = \"${N}\"\n\
                 byte_budget = \"${N}MB\"\nmode = \"${MODE}\"\nreserve = { high = \"${SHARE}\" }\n\
                 queue = { timeout = \"${N}s\" }\nmodels.\"${N}\" = {}\n\
                 [alerts]\nwebhook = \"http://x/$${HOST}\"";
     let config = Config::parse_with(text, "t", &env).unwrap_or_else(|errors| panic!("{errors}"));
     let service = &config.services["s"];
-    assert_eq!(config.state.redis.as_deref(), Some("redis://:pa$$word@redis.internal:6379"));
-    assert_eq!(config.alerts.webhook.as_deref(), Some("http://x/${HOST}"));
+    assert_eq!(config.state.path.as_deref(), Some("/mnt/pa$$word/disk"));
+    assert_eq!(config.alerts.unwrap().webhook.as_deref(), Some("http://x/${HOST}"));
     assert_eq!(service.limits.rates[0], requests(500, MINUTE));
     assert_eq!((service.limits.rates[1].rate.units(), service.limits.rates[1].burst), (7_000, Some(7)));
     assert_eq!((service.limits.concurrency, service.limits.byte_budget), (Some(7), Some(7_000_000)));
@@ -433,7 +434,7 @@ fn a_config_built_in_rust_meets_the_same_checks() {
     openai.queue.aging_share = f64::NAN;
     openai.endpoints.insert("nowhere".into(), Limits::default());
     config.loop_types.get_mut("code").expect("it is in the example").weight = f64::NAN;
-    config.alerts.approaching = f64::INFINITY;
+    config.alerts.get_or_insert_default().approaching = f64::INFINITY;
 
     let problems = config.validate().expect_err("all of these are wrong");
     let mut paths: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();
@@ -596,5 +597,15 @@ fn what_the_docs_show_can_be_written() {
         for config in configs {
             Config::parse(config, name).unwrap_or_else(|errors| panic!("{errors}\n{config}"));
         }
+    }
+}
+
+#[test]
+fn every_service_that_the_readme_shows_can_be_forwarded_to() {
+    let text = include_str!("../../../README.md");
+    let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    for block in blocks.filter(|block| !block.contains("[dependencies]")) {
+        let config = Config::parse(block, "README.md").expect("valid");
+        assert_eq!(config.warnings(), [], "{block}");
     }
 }

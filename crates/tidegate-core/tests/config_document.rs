@@ -30,6 +30,34 @@ fn a_value_put_over_the_file_replaces_what_it_says_and_only_that() {
 }
 
 #[test]
+fn warnings_stand_where_their_cause_does() {
+    let warnings = |text: &str| -> Vec<String> {
+        Document::new(text, "t.toml", &|_| None).warnings().iter().map(ToString::to_string).collect()
+    };
+    let text = "[services.git]\nrequests = \"5/s\"\n[services.azure-openai]\n[services.claude]\n[services.opena]\n\
+                [services.openai]\n[services.own]\nupstream = \"http://x\"\n\n[alerts]\n";
+    let found = warnings(text);
+    let words = [
+        ("t.toml:1:", "`git` has no `upstream`", "to forward calls, add `upstream` or `preset`"),
+        (
+            "t.toml:3:",
+            "`azure-openai` has no `upstream`",
+            "add `upstream`: every customer of the preset `azure-openai`",
+        ),
+        ("t.toml:4:", "`claude` has no `upstream`", "did you mean `preset = \"anthropic\"`?"),
+        ("t.toml:5:", "`opena` has no `upstream`", "did you mean `preset = \"openai\"`?"),
+        ("t.toml:10:", "[alerts] has no effect yet", "hint: remove it"),
+    ];
+    assert_eq!(found.len(), words.len(), "{found:#?}");
+    for (found, (place, message, hint)) in found.iter().zip(words) {
+        assert!(found.starts_with(place) && found.contains(message) && found.contains(hint), "{found}");
+    }
+    assert_eq!(warnings(""), [""; 0], "an empty file serves the presets");
+    assert_eq!(warnings("[services.git]\nrequets = 5\n[alerts]\n"), [""; 0], "errors come first");
+    assert_eq!(warnings(TEXT), [""; 0], "the services of a simulation are called by nothing else");
+}
+
+#[test]
 fn numbers_in_a_key_are_items_of_an_array() {
     let config = document().set("services.api.requests.1", "900/h").config().expect("valid");
     let units: Vec<u64> =

@@ -5,6 +5,7 @@
 mod marks;
 
 use marks::{assert_errors, errors_of, unmark};
+use tidegate_core::Config;
 
 #[test]
 fn an_error_reads_as_place_message_and_hint() {
@@ -413,6 +414,11 @@ fn patterns_that_match_nothing_are_refused() {
             ("endpoints.▲\"P*T /x\" = {}", "`P*T /x` is not an endpoint pattern", endpoint),
             ("endpoints.▲\" /x\" = {}", "` /x` is not an endpoint pattern", endpoint),
             ("endpoints.▲\"GET /x?y=1\" = {}", "`GET /x?y=1` is not an endpoint pattern", endpoint),
+            (
+                "endpoints = { ▲\"GET /x\" = {}, \"GET /%78/\" = {} }",
+                "`GET /x` is the same endpoint as `GET /%78/`",
+                "keep one of the two",
+            ),
             ("endpoints.▲\"\" = {}", "`` is not an endpoint pattern", endpoint),
             ("models.▲\"\" = {}", "`` is not a model pattern", model),
             ("models.▲\"gpt 4\" = {}", "`gpt 4` is not a model pattern", model),
@@ -573,10 +579,6 @@ fn addresses_are_checked_and_never_repeated() {
         assert_errors("[services.s]\n", &[(&format!("upstream = ▲\"{url}\""), http.0, http.1)]);
         assert_errors("[alerts]\n", &[(&format!("webhook = ▲\"{url}\""), http.0, http.1)]);
     }
-    let redis = ("this is not the URL of a Redis", "write it like `redis://127.0.0.1:6379`");
-    for url in ["", "127.0.0.1:6379", "http://x", "redis://", "unix://relative"] {
-        assert_errors("[state]\n", &[(&format!("redis = ▲\"{url}\""), redis.0, redis.1)]);
-    }
     assert_errors(
         "[services.s]\n",
         &[(
@@ -588,18 +590,28 @@ fn addresses_are_checked_and_never_repeated() {
 }
 
 #[test]
-fn state_has_one_home() {
-    assert_errors(
-        "[state]\n",
-        &[
-            (
-                "redis = ▲\"redis://x\"\npath = \"y\"",
-                "state is kept in a file or in Redis, not in both",
-                "remove `path` or `redis`",
-            ),
-            ("path = ▲\"\"", "the folder of the state file is empty", "name a folder"),
-        ],
-    );
+fn redis_is_refused_until_it_is_supported() {
+    let hint = "remove `redis`: each machine then has limits of its own, to be written as its share";
+    let unsupported = "Redis is not supported yet: every machine would have the whole quota to itself";
+    for text in [
+        "redis = ▲\"redis://x\"",
+        "path = \"y\"\nredis = ▲\"rediss://u:p@x:1\"",
+        "redis = ▲\"unix:///run/r\"",
+    ] {
+        assert_errors("[state]\n", &[(text, unsupported, hint)]);
+    }
+    let wrong = "this is not the URL of a Redis, and Redis is not supported yet";
+    for url in ["", "127.0.0.1:6379", "http://x", "redis://", "unix://relative"] {
+        assert_errors("[state]\n", &[(&format!("redis = ▲\"{url}\""), wrong, hint)]);
+    }
+    let mut built = Config::default();
+    built.state.redis = Some("redis://127.0.0.1:6379".into());
+    assert_eq!(built.validate().unwrap_err()[0].path, "state.redis", "built in Rust it is refused as well");
+}
+
+#[test]
+fn the_folder_of_the_state_file_has_a_name() {
+    assert_errors("[state]\n", &[("path = ▲\"\"", "the folder of the state file is empty", "name a folder")]);
 }
 
 #[test]

@@ -49,6 +49,45 @@ fn a_preset_and_its_tier_are_where_a_service_starts() {
 }
 
 #[test]
+fn a_service_called_as_a_preset_is_that_preset_unless_it_says_otherwise() {
+    let named = |text: &str| {
+        let config = Config::parse(text, "tidegate.toml").unwrap_or_else(|errors| panic!("{text}\n{errors}"));
+        config.services.into_values().next().expect("there is one")
+    };
+    for keys in
+        ["", "requests = \"5/min\"\n", "tier = \"tier-2\"\n", "upstream = \"http://127.0.0.1:9000\"\n"]
+    {
+        let implied = named(&format!("[services.openai]\n{keys}"));
+        assert_eq!(implied, named(&format!("[services.openai]\npreset = \"openai\"\n{keys}")), "{keys}");
+    }
+    let gateway = named("[services.openai]\nupstream = \"http://127.0.0.1:9000\"\n");
+    assert_eq!(gateway.upstream.as_deref(), Some("http://127.0.0.1:9000"), "a key overrides the preset's");
+    assert_eq!(gateway.preset.as_deref(), Some("openai"), "and only that key");
+
+    let other = named("[services.openai]\npreset = \"groq\"\n");
+    assert_eq!(
+        (other.preset.as_deref(), other.upstream.as_deref()),
+        (Some("groq"), Some("https://api.groq.com"))
+    );
+    let none = named("[services.openai]\npreset = \"none\"\nrequests = \"5/min\"\n");
+    let plain = named("[services.s]\nrequests = \"5/min\"\n");
+    assert_eq!(none, plain);
+    assert_eq!(
+        named("[services.docker]\n"),
+        ServiceConfig::default(),
+        "a vendor's other name is a plain word"
+    );
+    assert_errors(
+        "[services.openai]\n",
+        &[(
+            "preset = \"none\"\ntier = ▲\"tier-1\"",
+            "a tier is one of a preset's",
+            "add `preset`, or remove `tier`",
+        )],
+    );
+}
+
+#[test]
 fn without_a_tier_only_what_every_tier_has_applies() {
     let none: [&str; 0] = [];
     for (preset, expected) in [

@@ -474,6 +474,63 @@ fn the_most_specific_pattern_applies_and_all_that_matches_shares_it() {
 }
 
 #[test]
+fn a_call_that_names_two_models_passes_the_limits_of_both_or_none() {
+    let mut world = World::new(
+        "[services.api]\n[services.api.models.\"a*\"]\nrequests = { limit = \"3/h\", burst = 3 }\n[services.api.models.\"b*\"]\nrequests = { limit = \"2/h\", burst = 2 }\n",
+    );
+    let both = Call::to("api").model("a").other_model("b");
+    world.try_call(&both).expect("fits");
+    world.try_call(&Call::to("api").model("b").other_model("a-2")).expect("fits");
+    let refused = world.try_call(&both).expect_err("b is used up");
+    assert_eq!(refused.limit.as_deref(), Some("api/model:b*/requests/1h"));
+    assert_eq!(world.engine.limit("api/model:a*/requests/1h", world.now).expect("known").used, 2);
+    world.try_call(&Call::to("api").model("other").other_model("a")).expect("a has one left");
+    world.try_call(&Call::to("api").model("a").other_model("a-2")).expect_err("a is used up");
+    world.try_call(&Call::to("api").model("other").other_model("others")).expect("no limit");
+}
+
+#[test]
+fn a_window_of_either_model_holds_a_call_that_names_two() {
+    let mut world = World::new("[services.api]\n[services.api.models.\"a*\"]\nrequests = \"1000/h\"\n");
+    let call = Call::to("api").model("decoy").other_model("a").timeout(Duration::ZERO);
+    world.try_call(&call).expect("fits");
+    world.engine.set_backoff("api/model:a*", Duration::from_secs(5), world.now).expect("known");
+    world.try_call(&call).expect_err("a backs off");
+    world.engine.set_backoff("api/model:plain", Duration::from_secs(5), world.now).expect("known");
+    world.try_call(&Call::to("api").model("x").other_model("plain")).expect_err("plain backs off");
+    world.try_call(&Call::to("api").model("x").other_model("y")).expect("neither does");
+}
+
+#[test]
+fn aliases_of_a_path_share_the_limit_of_its_endpoint() {
+    let mut world = World::new(
+        "[services.api]\n[services.api.endpoints.\"POST /v1/chat/\"]\nrequests = { limit = \"4/h\", burst = 4 }\n",
+    );
+    let call = |path: &str| Call::to("api").endpoint(&format!("POST {path}"));
+    for path in ["/v1/chat", "/v1/%63hat", "//v1/chat", "/v1/chat/"] {
+        world.try_call(&call(path)).expect("fits");
+    }
+    for path in ["/v1/chat", "/v1/c%68at/", "/v1//chat", "/v1/x/../chat"] {
+        let refused = world.try_call(&call(path)).expect_err("four in all");
+        assert_eq!(refused.limit.as_deref(), Some("api/endpoint:POST /v1/chat//requests/1h"), "{path}");
+    }
+    world.try_call(&call("/v1/chats")).expect("another one");
+}
+
+#[test]
+fn a_guess_at_the_tokens_leaves_the_bytes_what_they_are() {
+    let mut world = World::new(
+        "[services.api]\ntokens = { limit = \"10/h\", burst = 10 }\nbytes = { limit = \"10/h\", burst = 10 }\n",
+    );
+    let refused =
+        world.try_call(&Call::to("api").tokens(50).bytes(50).estimated_tokens()).expect_err("50 bytes");
+    assert_eq!(refused.limit.as_deref(), Some("api/bytes/1h"));
+    world
+        .try_call(&Call::to("api").tokens(50).bytes(5).estimated_tokens())
+        .expect("the tokens are brought down");
+}
+
+#[test]
 fn a_call_that_is_changed_after_it_went_takes_another_route() {
     let mut world =
         World::new("[services.api]\n[services.api.models.m]\nrequests = { limit = \"1/h\", burst = 1 }\n");

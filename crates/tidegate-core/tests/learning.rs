@@ -348,3 +348,80 @@ fn over_a_network_a_bucket_keeps_what_may_overtake_its_burst() {
     .expect("valid");
     assert_eq!(capacity(&mut near), 232, "whatever its numbers are");
 }
+
+/// Twenty in two seconds, written; replies tell of 5,000 an hour, as GitHub's do.
+fn hourly(seconds_left: u64, calls: u64) -> Ended {
+    told(5_000, 5_000 - calls, seconds_left * 1_000)
+}
+
+#[test]
+fn replies_about_another_window_move_nothing() {
+    for begins in [3_600, 3, 1] {
+        let mut engine = engine("[services.api]\nrequests = \"20/2s\"\n");
+        let mut sent: Vec<u64> = Vec::new();
+        let mut calls = 0;
+        for ms in 0..20_000 {
+            while let Ok(grant) = engine.try_admit(&Call::to("api"), at(ms)) {
+                calls += 1;
+                let left = (begins + 3_599 - ms / 1_000) % 3_600 + 1;
+                engine.end_call(grant, &hourly(left, calls), at(ms));
+                sent.push(ms);
+            }
+        }
+        for (index, from) in sent.iter().enumerate() {
+            let together = sent[index..].iter().take_while(|ms| **ms < from + 2_000).count();
+            assert!(together <= 20, "{together} within two seconds of {from} ms");
+        }
+        assert!(sent.len() >= 190, "all of the quota is spent: {}", sent.len());
+    }
+}
+
+#[test]
+fn a_smaller_hourly_limit_does_not_become_the_limit_of_a_minute() {
+    let mut engine = plain("");
+    // In its last minute it may be either.
+    let call = go(&mut engine, 0);
+    engine.end_call(call, &told(100, 99, 30_000), at(10));
+    assert_eq!(engine.limit(LIMIT, at(10)).expect("it is there").capacity, 100);
+    let call = go(&mut engine, 31_000);
+    engine.end_call(call, &told(100, 99, 3_600_000), at(31_010));
+    assert_eq!(engine.limit(LIMIT, at(31_010)).expect("it is there").capacity, 600, "it is another's");
+    let call = go(&mut engine, 32_000);
+    engine.end_call(call, &told(100, 98, 30_000), at(32_010));
+    assert_eq!(engine.limit(LIMIT, at(32_010)).expect("it is there").capacity, 600, "and stays so");
+}
+
+#[test]
+fn another_n_does_not_end_a_written_fixed_window_early() {
+    let window = "{ limit = \"10/min\", algorithm = \"fixed-window\" }";
+    let mut engine = engine(&format!("[services.api]\nrequests = {window}\n"));
+    for n in 0..10 {
+        let call = go(&mut engine, 0);
+        engine.end_call(call, &told(5_000, 4_999 - n, 10_000), at(0));
+    }
+    assert!(engine.try_admit(&Call::to("api"), at(30_000)).is_err(), "the minute is not over");
+}
+
+#[test]
+fn only_an_answer_frees_a_request_that_was_refused() {
+    let mut engine = mirrored(plain(""));
+    let refused = go(&mut engine, 1_000);
+    engine.end_call(refused, &turned_away(told(600, 599, 59_000)), at(1_010));
+    assert_eq!(used(&mut engine, 1_010), 2, "the attempt was sent");
+    let refused = go(&mut engine, 1_200);
+    engine.end_call(refused, &turned_away(told(600, 599, 59_000)), at(1_210));
+    assert_eq!(used(&mut engine, 1_210), 3, "a refusal is no sign of room");
+    let answered = go(&mut engine, 2_000);
+    engine.end_call(answered, &told(600, 598, 58_000), at(2_010));
+    assert_eq!(used(&mut engine, 2_010), 2, "the upstream did not count them");
+}
+
+#[test]
+fn what_remains_of_another_n_frees_no_refused_request() {
+    let mut engine = mirrored(plain(""));
+    let refused = go(&mut engine, 1_000);
+    engine.end_call(refused, &turned_away(told(5_000, 4_999, 59_000)), at(1_010));
+    let answered = go(&mut engine, 2_000);
+    engine.end_call(answered, &told(5_000, 4_998, 58_000), at(2_010));
+    assert_eq!(used(&mut engine, 2_010), 3);
+}

@@ -134,3 +134,165 @@ fn calls_in_flight_leave_nothing_behind_when_keys_get_limits_of_their_own_and_sh
     engine.finish(after, None, Nanos(4));
     assert_eq!(engine.limit("api/concurrency", Nanos(4)).unwrap().used, 0);
 }
+
+/// A service, and another one that always stays.
+fn with(service: &str) -> String {
+    format!("{service}[services.other]\nrequests = \"5/min\"\n")
+}
+
+#[test]
+fn a_service_that_is_removed_and_put_back_has_spent_what_it_had() {
+    for limit in [
+        "{ limit = \"10/min\", burst = 10 }",
+        "{ limit = \"10/min\", algorithm = \"token-bucket\" }",
+        "{ limit = \"10/min\", algorithm = \"fixed-window\" }",
+    ] {
+        let both = with(&format!("[services.api]\nrequests = {limit}\n"));
+        let mut world = World::new(&both);
+        world.calls(10, &Call::to("api"));
+        assert_eq!(world.went.len(), 10);
+        reload(&mut world, &with(""));
+        assert!(world.try_call(&Call::to("api")).is_err(), "there is no such service");
+        // Another reload meanwhile forgets nothing.
+        world.run_to(1_000.0);
+        reload(&mut world, &with(""));
+        reload(&mut world, &both);
+        assert!(world.try_call(&Call::to("api")).is_err(), "{limit}: what was spent is spent");
+        assert_eq!(world.engine.limit("api/requests/1m", world.now).expect("it is back").used.max(9), 10);
+        world.run_to(61_000.0);
+        world.try_call(&Call::to("api")).expect("a window later it is not");
+    }
+}
+
+#[test]
+fn what_a_removed_service_spent_is_forgotten_when_it_no_longer_counts() {
+    let both = with("[services.api]\nrequests = { limit = \"10/min\", burst = 10 }\n");
+    let mut world = World::new(&both);
+    world.calls(10, &Call::to("api"));
+    reload(&mut world, &with(""));
+    world.run_to(61_000.0);
+    reload(&mut world, &both);
+    assert_eq!(world.engine.limit("api/requests/1m", world.now).expect("it is back").used, 0);
+    for _ in 0..10 {
+        world.try_call(&Call::to("api")).expect("all of it is there");
+    }
+}
+
+#[test]
+fn loops_keys_and_models_that_are_removed_and_put_back_have_spent_what_they_had() {
+    let config = "[services.api]\nper_key = true\n[services.api.models.\"big*\"]\nrequests = { limit = \"2/min\", burst = 2 }\n\
+        [loops]\nrequests = { limit = \"3/min\", burst = 3 }\n";
+    let (big, looped) = (Call::to("api").model("big-1").key("sk-1"), Call::to("api").loop_id("a"));
+    let mut world = World::new(config);
+    for _ in 0..2 {
+        world.try_call(&big).expect("fits");
+        world.try_call(&looped).expect("fits");
+    }
+    reload(&mut world, "[services.api]\nper_key = true\n");
+    world.try_call(&big).expect("there is no limit");
+    reload(&mut world, config);
+    assert!(world.try_call(&big).is_err(), "the key's model limit was spent");
+    world.try_call(&Call::to("api").model("big-1").key("sk-2")).expect("another key's was not");
+    world.try_call(&looped).expect("one is left");
+    assert!(world.try_call(&looped).is_err(), "and no more");
+}
+
+#[test]
+fn a_backoff_window_of_a_removed_service_is_open_when_the_service_comes_back() {
+    let both = with("[services.api]\nrequests = \"100/min\"\n");
+    let mut world = World::new(&both);
+    world.engine.set_backoff("api", Duration::from_secs(30), world.now).expect("a service");
+    reload(&mut world, &with(""));
+    world.run_to(10_000.0);
+    reload(&mut world, &both);
+    assert!(world.try_call(&Call::to("api")).is_err(), "the upstream said to wait");
+    world.run_to(31_000.0);
+    world.try_call(&Call::to("api")).expect("it is over");
+}
+
+/// A driver that writes everything at once, and finds it again.
+fn written(
+    engine: &mut Engine,
+    disk: &mut std::collections::BTreeMap<String, tidegate_core::kept::Kept>,
+    now: Nanos,
+) {
+    let pages = engine.pages(usize::MAX, now);
+    for page in &pages {
+        match &page.kept {
+            Some(kept) => drop(disk.insert(page.name.to_string(), kept.clone())),
+            None => drop(disk.remove(&*page.name)),
+        }
+    }
+    engine.written(&pages, now);
+}
+
+#[test]
+fn what_a_removed_service_spent_is_on_disk_until_it_no_longer_counts() {
+    use tidegate_core::engine::Found;
+
+    let at = |seconds: u64| Nanos(seconds * 1_000_000_000);
+    let both = config(&with("[services.api]\nrequests = { limit = \"10/min\", burst = 10 }\n"));
+    let mut disk = std::collections::BTreeMap::new();
+    let mut engine = Engine::new(&both, at(0), Duration::ZERO).expect("valid");
+    engine.keep_book(Found::default(), at(0)).expect("nothing was found");
+    for _ in 0..10 {
+        written(&mut engine, &mut disk, at(1));
+        let grant = engine.try_admit(&Call::to("api"), at(1)).expect("fits");
+        engine.finish(grant, None, at(1));
+    }
+    engine.reconfigure(&config(&with("")), at(2)).expect("valid");
+    written(&mut engine, &mut disk, at(3));
+    assert!(disk.contains_key("api/requests/1m"), "{:?}", disk.keys());
+    // A crash, and a start with the service in the config.
+    let found = |disk: &std::collections::BTreeMap<String, tidegate_core::kept::Kept>| {
+        let limits = disk.iter().map(|(name, kept)| (name.as_str().into(), kept.clone())).collect();
+        Found { limits, crashed: true, ..Found::default() }
+    };
+    let mut second = Engine::new(&both, at(10), Duration::ZERO).expect("valid");
+    second.keep_book(found(&disk), at(10)).expect("it was written");
+    assert!(second.limit("api/requests/1m", at(10)).expect("in the config").used >= 10);
+    // Without a crash it is forgotten in time, on disk too.
+    engine.reconfigure(&config(&with("")), at(70)).expect("valid");
+    written(&mut engine, &mut disk, at(70));
+    assert!(!disk.contains_key("api/requests/1m"), "{:?}", disk.keys());
+}
+
+#[test]
+fn where_what_was_spent_is_not_known_limits_begin_as_spent_for_one_window() {
+    use tidegate_core::engine::{Found, Unknown};
+
+    let at = |seconds: u64| Nanos(seconds * 1_000_000_000);
+    let text = "[services.api]\nrequests = { limit = \"100/min\", burst = 100 }\n\
+        tokens = { limit = \"1k/min\", algorithm = \"token-bucket\" }\n[services.own]\nper_key = true\n\
+        requests = { limit = \"9/min\", burst = 9 }\n[loops]\nrequests = { limit = \"5/min\", burst = 5 }\n";
+    for unknown in [Unknown::All, Unknown::Keys] {
+        let mut engine = Engine::new(&config(text), at(0), Duration::ZERO).expect("valid");
+        engine.keep_book(Found { unknown, ..Found::default() }, at(0)).expect("nothing was found");
+        let mut disk = std::collections::BTreeMap::new();
+        let mut goes = |engine: &mut Engine, call: &Call, seconds: u64| {
+            // The first attempt makes the limit, the second finds its promise.
+            (0..2).any(|_| {
+                let granted =
+                    engine.try_admit(call, at(seconds)).map(|grant| engine.finish(grant, None, at(seconds)));
+                for _ in 0..2 {
+                    if let Some(facts) = engine.facts(at(seconds)) {
+                        engine.facts_written(&facts);
+                    }
+                    written(engine, &mut disk, at(seconds));
+                }
+                granted.is_ok()
+            })
+        };
+        let keyed = Call::to("own").key("sk-1");
+        let all = unknown == Unknown::All;
+        assert_eq!(goes(&mut engine, &Call::to("api"), 1), !all, "{unknown:?}");
+        assert_eq!(goes(&mut engine, &Call::to("api").loop_id("new"), 30), !all, "{unknown:?}");
+        assert!(!goes(&mut engine, &keyed, 30), "{unknown:?}");
+        let names = engine.take_begun_as_spent();
+        let told = |name: &str| names.iter().any(|told| told.starts_with(name));
+        assert_eq!((told("api/requests"), told("loop:new"), told("own/key:")), (all, all, true), "{names:?}");
+        assert!(goes(&mut engine, &Call::to("api").loop_id("newer"), 62), "{unknown:?}");
+        assert!(goes(&mut engine, &keyed, 92), "{unknown:?}");
+        assert!(engine.take_begun_as_spent().is_empty(), "a window later nothing begins as spent");
+    }
+}

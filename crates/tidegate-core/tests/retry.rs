@@ -288,7 +288,14 @@ fn r6_the_upstreams_hint_wins_and_is_never_cut_short() {
     assert_eq!(decide(&policy, hint(2 * SECOND), &tries), after(2 * SECOND, DelayBy::Upstream));
     let long = 600 * SECOND;
     assert_eq!(decide(&policy, hint(long), &tries), after(long, DelayBy::Upstream), "beyond our own cap");
-    assert_eq!(decide(&policy, hint(Duration::ZERO), &tries), after(50 * MS, DelayBy::Upstream), "the floor");
+    // The floor doubles with each retry: 50 ms, 100 ms, … up to our own longest delay.
+    assert_eq!(decide(&policy, hint(Duration::ZERO), &tries), after(800 * MS, DelayBy::Upstream));
+    assert_eq!(decide(&policy, hint(Duration::ZERO), &Tries::of(true)), after(50 * MS, DelayBy::Upstream));
+    let patient = plain().as_long_as_there_is_time().build().unwrap();
+    let mut many = Tries::of(true);
+    many.retries = u32::MAX;
+    let longest = after(patient.backoff().max, DelayBy::Upstream);
+    assert_eq!(decide(&patient, hint(Duration::ZERO), &many), longest);
     tries.wait_left = 599 * SECOND;
     let too_far = Decision::GiveUp(GiveUp::TooFar { come_back: long });
     assert_eq!(decide(&policy, hint(long), &tries), too_far, "fails fast, with the time to come back");

@@ -188,14 +188,124 @@ fn a_call_that_cannot_wait_for_the_end_is_told_when_to_come_back() {
 }
 
 #[test]
-fn a_call_that_was_turned_away_gets_back_what_it_reserved_unless_that_counts_all_the_same() {
-    for (counts, left) in [(false, 0), (true, 1)] {
-        let config = format!("[services.api]\nrequests = \"10/min\"\nfailures_count = {counts}\n");
+fn a_refused_call_gets_back_its_tokens_but_not_its_request() {
+    for (counts, tokens) in [(false, 0), (true, 7)] {
+        let config = format!(
+            "[services.api]\nrequests = \"10/min\"\ntokens = \"100/min\"\nfailures_count = {counts}\n"
+        );
         let mut engine = engine(&config);
-        let grant = go(&mut engine, &Call::to("api"), at(0));
+        let grant = go(&mut engine, &Call::to("api").tokens(7), at(0));
         engine.end_call(grant, &turned_away(seconds(1)), at(1));
-        assert_eq!(engine.limit("api/requests/1m", at(1)).unwrap().used, left, "{counts}");
+        assert_eq!(engine.limit("api/requests/1m", at(1)).unwrap().used, 1, "{counts}");
+        assert_eq!(engine.limit("api/tokens/1m", at(1)).unwrap().used, tokens, "{counts}");
     }
+}
+
+#[test]
+fn a_call_that_was_never_sent_gets_everything_back() {
+    let mut engine = engine("[services.api]\nrequests = \"10/min\"\ntokens = \"100/min\"\n");
+    let grant = go(&mut engine, &Call::to("api").tokens(7), at(0));
+    engine.end_call(grant, &Fate::Unreached.into(), at(1));
+    assert_eq!(engine.limit("api/requests/1m", at(1)).unwrap().used, 0);
+    assert_eq!(engine.limit("api/tokens/1m", at(1)).unwrap().used, 0);
+}
+
+/// Sends one call after another, each as soon as the engine lets it go, to an upstream that refuses all of them within
+/// `takes` and hints `wait`. Returns when each was sent, in milliseconds.
+fn refused_for_ever(
+    config: &str,
+    wait: Option<Duration>,
+    in_flight: bool,
+    takes: u64,
+    until: Nanos,
+) -> Vec<u64> {
+    let mut engine = engine(config);
+    let call = Call::to("api");
+    let mut in_the_air: std::collections::VecDeque<Grant> = Default::default();
+    let mut sent = Vec::new();
+    let mut now = at(0);
+    for _ in 0..20 {
+        if let Admission::Granted(grant) = engine.enqueue(&call, seconds(3_600), now).expect("it may wait") {
+            sent.push(0);
+            in_the_air.push_back(grant);
+        }
+    }
+    loop {
+        for (_, verdict) in engine.verdicts().collect::<Vec<_>>() {
+            if let Verdict::Granted(grant) = verdict {
+                sent.push(grant.granted_at().0 / 1_000_000);
+                in_the_air.push_back(grant);
+            }
+        }
+        let reply = in_the_air.front().map(|grant| grant.granted_at().after(Duration::from_millis(takes)));
+        let next = [reply, engine.next_wake()].into_iter().flatten().min();
+        now = match next {
+            Some(next) if next <= until => next.max(now),
+            _ => return sent,
+        };
+        if reply == Some(now) {
+            let grant = in_the_air.pop_front().unwrap();
+            engine.end_call(grant, &Fate::TurnedAway { wait, by: Vec::new(), in_flight }.into(), now);
+            // Its caller asks again at once.
+            let again = engine.enqueue(&call, seconds(3_600), now).expect("it may wait");
+            if let Admission::Granted(grant) = again {
+                sent.push(now.0 / 1_000_000);
+                in_the_air.push_back(grant);
+            }
+        } else {
+            engine.advance(now);
+        }
+    }
+}
+
+#[test]
+fn refusals_in_a_row_grow_the_window_whatever_the_hint_says() {
+    for wait in [Some(Duration::ZERO), Some(Duration::from_millis(1)), None] {
+        for in_flight in [false, true] {
+            let sent = refused_for_ever("[services.api]\n", wait, in_flight, 5, at(40_000));
+            assert!(sent.len() < 60, "{} calls in 40 s, hint {wait:?}, {in_flight}", sent.len());
+            let gaps = sent.windows(2).map(|pair| pair[1] - pair[0]);
+            assert!(gaps.max().unwrap() > 5_000, "in the end the window is long: {sent:?}");
+        }
+    }
+}
+
+#[test]
+fn attempts_that_are_refused_stay_within_the_limit() {
+    let config = "[services.api]\nrequests = { limit = \"10/s\", burst = 10 }\n";
+    let sent = refused_for_ever(config, Some(Duration::ZERO), false, 300, at(60_000));
+    for (index, from) in sent.iter().enumerate() {
+        let together = sent[index..].iter().take_while(|ms| **ms < from + 1_000).count();
+        assert!(together <= 10, "{together} within a second of {from} ms");
+    }
+}
+
+#[test]
+fn an_answered_call_ends_the_row_of_refusals() {
+    let mut engine = engine("[services.api]\n");
+    let call = Call::to("api");
+    let mut now = 0;
+    for _ in 0..6 {
+        let grant = go(&mut engine, &call, at(now));
+        engine.end_call(grant, &turned_away(Duration::ZERO), at(now + 1));
+        now += 100_000 / 50;
+    }
+    assert_eq!(engine.backoffs(at(10_001))[0].open_for, Duration::from_millis(800));
+    let grant = go(&mut engine, &call, at(now));
+    engine.end_call(grant, &Fate::Answered.into(), at(now + 1));
+    let grant = go(&mut engine, &call, at(now + 2));
+    engine.end_call(grant, &turned_away(Duration::ZERO), at(now + 3));
+    let _goes = go(&mut engine, &call, at(now + 3));
+}
+
+#[test]
+fn calls_that_were_in_flight_together_are_one_refusal() {
+    let mut engine = engine("[services.api]\n");
+    let grants: Vec<Grant> = (0..50).map(|_| go(&mut engine, &Call::to("api"), at(0))).collect();
+    for (grant, ms) in grants.into_iter().zip(1..) {
+        engine.end_call(grant, &turned_away(Duration::ZERO), at(ms));
+    }
+    let _goes = go(&mut engine, &Call::to("api"), at(51));
 }
 
 #[test]

@@ -1,29 +1,34 @@
 //! What all connections share.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use parking_lot::{Mutex, RwLock};
+use tidegate::wire::Memory;
 use tidegate::{Config, Gate};
 use tokio::sync::watch;
 use tracing::warn;
 
 use crate::auth::{Caller, Tokens};
 use crate::body::Body;
+use crate::came::Came;
 use crate::events::{Event, Events};
 use crate::guard::{Guard, Turned};
-use crate::listen::{Door, Phase};
+use crate::listen::{Busy, Door, Phase};
 use crate::live::{Changes, NoChange, Wanted};
 use crate::permits::Permits;
-use crate::proxy::{Client, Memory, Service, Services};
+use crate::proxy::{Client, Service, Services};
 use crate::reload::Reloads;
 use crate::route::{Route, route};
-use crate::server::{StartError, Times};
+use crate::server::{StartError, Times, log_ignored};
 use crate::shape::{self, Shape};
 use crate::v1;
 
@@ -42,6 +47,7 @@ pub(crate) struct App {
     guard: Guard,
     pub permits: Arc<Permits>,
     pub events: Events,
+    pub came: Came,
     pub reloads: Mutex<Reloads>,
     /// Where others reach it, who must then show a token.
     exposed: Option<SocketAddr>,
@@ -49,6 +55,7 @@ pub(crate) struct App {
     calls: AtomicUsize,
     connections: AtomicUsize,
     stopping: AtomicBool,
+    refusing: AtomicBool,
 }
 
 /// What a config comes to.
@@ -108,12 +115,14 @@ impl App {
             guard,
             permits: Arc::new(Permits::new()),
             events: Events::new(),
+            came: Came::default(),
             reloads: Mutex::default(),
             exposed,
             in_force: RwLock::new(Arc::new(InForce::changed(config, changes, services))),
             calls: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
+            refusing: AtomicBool::new(false),
         }
     }
 
@@ -124,17 +133,27 @@ impl App {
         self: Arc<App>,
         door: Door,
         request: Box<Request<Incoming>>,
+        busy: Busy,
     ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send {
         async move {
+            // Until the answer is there.
+            let _busy = &busy;
             if let Err((status, code, message)) = self.let_in(door, &request) {
                 return Ok(shape::plain(status, code, message));
             }
             let path = request.uri().path().to_owned();
             let (service, mut prepared, prefix) = match route(&path) {
                 // Boxed, since it is larger than what waits behind a proxied call.
-                Ok(Route::Own) => return Ok(Box::pin(v1::answer(&self, door, *request)).await),
+                Ok(Route::Own) => {
+                    let mut answer = Box::pin(v1::answer(&self, door, *request));
+                    let answered = poll_fn(|context| self.unless_refusing(answer.as_mut(), context)).await;
+                    return Ok(answered.unwrap_or_else(|| too_late(Shape::Plain)));
+                }
                 Err(message) => return Ok(shape::plain(StatusCode::BAD_REQUEST, "bad_hint", &message)),
                 Ok(Route::Service { who, service, path: rest }) => {
+                    if let Some(loop_id) = &who.loop_id {
+                        self.came.count(loop_id);
+                    }
                     let (found, caller) = self.meet(door, service, request.headers());
                     let caller = match caller {
                         Ok(caller) => caller,
@@ -147,15 +166,36 @@ impl App {
                         let message = format!("no service named `{service}` in the config");
                         return Ok(shape::plain(StatusCode::NOT_FOUND, "unknown_service", &message));
                     };
-                    let prepared = found.prepare(&self, &caller, &who, service, rest, *request).await;
+                    let prepared = {
+                        let mut prepare = pin!(found.prepare(&self, &caller, &who, service, rest, *request));
+                        poll_fn(|context| self.unless_refusing(prepare.as_mut(), context)).await
+                    };
+                    let Some(prepared) = prepared else { return Ok(too_late(found.shape())) };
                     (found, prepared, path.len() - rest.len())
                 }
             };
             Ok(match &mut prepared {
-                Ok(prepared) => prepared.go(&self, &service, &path[..prefix]).await,
+                Ok(prepared) => {
+                    let mut go = pin!(prepared.go(&self, &service, &path[..prefix]));
+                    let gone = poll_fn(|context| self.unless_refusing(go.as_mut(), context)).await;
+                    gone.unwrap_or_else(|| too_late(service.shape()))
+                }
                 Err((status, code, message)) => service.shape().error(*status, code, message),
             })
         }
+    }
+
+    /// Polls what leads to an answer, unless it is too late for that. It costs one load: waiting calls are many, and each
+    /// of them is woken by its connection when the phase changes.
+    fn unless_refusing<F: Future>(
+        &self,
+        future: Pin<&mut F>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<F::Output>> {
+        if self.refusing.load(Ordering::Relaxed) {
+            return Poll::Ready(None);
+        }
+        future.poll(context).map(Some)
     }
 
     fn let_in(&self, door: Door, request: &Request<Incoming>) -> Result<(), Turned> {
@@ -176,7 +216,7 @@ impl App {
         let caller = match door {
             // Whoever may open the socket is who started the sidecar.
             Door::Unix => Ok(Caller::default()),
-            Door::Tcp => in_force.tokens.caller(headers, key_headers),
+            Door::Tcp(_) => in_force.tokens.caller(headers, key_headers),
         };
         (found, caller)
     }
@@ -206,6 +246,7 @@ impl App {
         }
         self.memory.resize(next.config.buffer_memory);
         self.gate.keep_changes(next.changes.kept());
+        log_ignored(&next.file);
         *in_force = Arc::new(next);
         Ok(())
     }
@@ -220,6 +261,11 @@ impl App {
         self.gate.keep_changes(next.changes.kept());
         *in_force = Arc::new(next);
         Ok(())
+    }
+
+    /// From now on calls whose reply has not begun are answered with 503.
+    pub fn refuse(&self) {
+        self.refusing.store(true, Ordering::Relaxed);
     }
 
     /// From now on it is not ready for more.
@@ -252,6 +298,12 @@ impl App {
     pub fn count_connection(self: &Arc<App>) -> Counted {
         Counted::new(self, |app| &app.connections)
     }
+}
+
+/// The answer to a call that was still open when the sidecar's patience was over.
+fn too_late(shape: Shape) -> Response<Body> {
+    let message = "tidegate is stopping, and the call was not answered in time";
+    shape.error(StatusCode::SERVICE_UNAVAILABLE, "stopping", message)
 }
 
 /// One of those who are counted.

@@ -34,6 +34,12 @@ pub(crate) enum Event {
     Learned(Value),
     /// A limit was changed by hand.
     LimitChanged { name: String, to: Value },
+    /// A limit begins unspent, by an operator's request.
+    LimitReset { name: String, used: u64 },
+    /// A call cost more than the bound on debt lets a limit count: the rest was dropped.
+    DebtDropped { limit: String, units: u64 },
+    /// A reply or a report asked for a longer wait than its service allows.
+    WaitCut { service: String, asked_ms: u64, allowed_ms: u64 },
     /// Another config is in force.
     ConfigReloaded,
     /// Another config was refused, and the old one stays.
@@ -67,6 +73,13 @@ impl Event {
             Event::Breaker { name, state } => ("breaker", json!({ "name": name, "state": state })),
             Event::Learned(learned) => ("learned", learned.clone()),
             Event::LimitChanged { name, to } => ("limit_changed", json!({ "name": name, "to": to })),
+            Event::LimitReset { name, used } => ("limit_reset", json!({ "name": name, "used": used })),
+            Event::DebtDropped { limit, units } => {
+                ("debt_dropped", json!({ "limit": limit, "units": units }))
+            }
+            Event::WaitCut { service, asked_ms, allowed_ms } => {
+                ("wait_cut", json!({ "service": service, "asked_ms": asked_ms, "allowed_ms": allowed_ms }))
+            }
             Event::ConfigReloaded => ("config_reloaded", json!({})),
             Event::ConfigRefused { error } => ("config_refused", json!({ "error": error })),
             Event::Stopping => ("stopping", json!({})),
@@ -187,6 +200,22 @@ impl Ends {
             News::BreakerClosed { name } => {
                 self.breakers.remove(name);
                 Event::Breaker { name: name.to_string(), state: "closed" }
+            }
+            News::LimitReset { limit, used } => {
+                tracing::info!(%limit, used, "limit reset: it begins unspent");
+                Event::LimitReset { name: limit.to_string(), used: *used }
+            }
+            News::DebtDropped { limit, units } => {
+                tracing::warn!(%limit, units, "debt above four times the limit is dropped");
+                Event::DebtDropped { limit: limit.to_string(), units: *units }
+            }
+            News::WaitCut { service, asked, allowed } => {
+                tracing::warn!(%service, ?asked, ?allowed, "a reply or report asked for too long a wait");
+                Event::WaitCut {
+                    service: service.to_string(),
+                    asked_ms: millis(*asked),
+                    allowed_ms: millis(*allowed),
+                }
             }
             _ => return None,
         })

@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::header::{HOST, ORIGIN};
+use http::header::{HOST, HeaderName, ORIGIN};
 use http::{Request, StatusCode, Version};
 
 /// Which hosts a request may name.
@@ -22,6 +22,9 @@ pub(crate) struct Guard {
 
 /// Why somebody is not let in: the status, a word and a sentence.
 pub(crate) type Turned = (StatusCode, &'static str, &'static str);
+
+/// A name that is parsed once, and not with every request.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 impl Guard {
     pub fn new(listen: &str, address: SocketAddr, insecure: bool) -> Guard {
@@ -60,7 +63,7 @@ impl Guard {
             !authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
         };
         let mut origins = request.headers().get_all(ORIGIN).iter();
-        let site = request.headers().get("sec-fetch-site");
+        let site = request.headers().get(SEC_FETCH_SITE);
         if origins.any(|origin| origin.to_str().map_or(true, foreign))
             || site.is_some_and(|site| site != "same-origin" && site != "none")
         {

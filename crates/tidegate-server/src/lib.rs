@@ -22,6 +22,7 @@
 mod app;
 mod auth;
 mod body;
+mod came;
 mod events;
 pub mod explain;
 mod guard;

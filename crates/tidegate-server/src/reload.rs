@@ -42,7 +42,9 @@ pub(crate) struct Reloads {
 
 impl Reloads {
     pub fn of(file: Option<&ConfigFile>) -> Reloads {
-        Reloads { file: file.map(|file| file.path.clone()), ..Reloads::default() }
+        // Absolute, so that commands in other folders know which file it is.
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        Reloads { file: file.map(|file| absolute(&file.path)), ..Reloads::default() }
     }
 
     pub fn json(&self) -> Value {

@@ -21,7 +21,7 @@ use crate::listen::unix::SocketFile;
 use crate::listen::workers::Workers;
 use crate::listen::{Listening, Phase};
 use crate::live::Changes;
-use crate::proxy::{Services, UpstreamError};
+use crate::proxy::{ProxyError, Services, UpstreamError, check_proxies};
 use crate::reload::{ConfigFile, Reloads};
 
 /// A sidecar that runs until it is stopped or dropped.
@@ -42,6 +42,8 @@ use crate::reload::{ConfigFile, Reloads};
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
+    /// As it was written.
+    listen: String,
     app: Arc<App>,
     phase: watch::Sender<Phase>,
     /// What accepts, sweeps and watches; ended with the server.
@@ -76,13 +78,13 @@ pub struct Times {
     pub client_head: Duration,
     /// For the next bytes of a client's body, and for a client that takes none of its reply.
     pub client: Duration,
-    /// For a connection to an upstream.
+    /// For a connection to an upstream: name look-up, TCP, proxy, TLS and HTTP/2 settings together.
     pub connect: Duration,
     /// For the head of an upstream's reply, and the first event of a stream that may be a refusal.
     pub upstream_head: Duration,
     /// For the next bytes of an upstream's reply.
     pub upstream: Duration,
-    /// For the next call on a connection to an upstream, before it is closed.
+    /// For the next call on an HTTP/1.1 connection to an upstream, before it is closed. One of HTTP/2 is kept for 90 s.
     pub upstream_idle: Duration,
 }
 
@@ -109,13 +111,12 @@ pub enum StartError {
     Listen {
         /// Where.
         listen: String,
-        /// Why not.
-        #[source]
+        /// Why not. Part of the text, and so no `source`: reporters that print the chain would print it twice.
         cause: std::io::Error,
     },
     /// There are no threads to be had.
     #[error("cannot start a thread: {0}")]
-    Workers(#[source] std::io::Error),
+    Workers(std::io::Error),
     /// Anybody on the network could spend the quota.
     #[error(
         "{0} can be reached from other machines, and whoever reaches it may spend your quota: listen on \
@@ -125,6 +126,9 @@ pub enum StartError {
     /// A service cannot be forwarded to.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
+    /// A proxy that the environment names cannot be used.
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
     /// The config file cannot be read, or says something that cannot be.
     #[error(transparent)]
     File(#[from] ConfigError),
@@ -220,6 +224,7 @@ impl ServerBuilder {
             return Err(StartError::Exposed(*address));
         }
         let services = Services::new(&config)?;
+        check_proxies()?;
         let listener = TcpListener::bind(&addresses[..]).await.map_err(cause)?;
         let address = listener.local_addr().map_err(cause)?;
         // After it is known that nobody else listens there: who comes second is told that, and touches no state.
@@ -229,6 +234,7 @@ impl ServerBuilder {
             None => (builder.config(config.clone()).build()?, Changes::default()),
         };
         log_limits(&config);
+        log_ignored(&config);
         info!(%address, services = config.services.len(), "listening");
         if !is_own(address.ip()) && config.auth.tokens.is_empty() {
             warn!(%address, "whoever reaches this address may spend the quota");
@@ -248,6 +254,7 @@ impl ServerBuilder {
         *app.reloads.lock() = Reloads::of(file.as_deref());
         let mut server = Server {
             address,
+            listen,
             app,
             phase,
             tasks: Vec::new(),
@@ -275,6 +282,12 @@ impl Server {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where it was told to listen, as the builder or the config has it.
+    #[must_use]
+    pub fn listen(&self) -> &str {
+        &self.listen
     }
 
     /// The same as a URL, without a path.
@@ -335,16 +348,34 @@ impl Server {
         self.app.reconfigure(with_defaults(config))
     }
 
-    /// Stops: nobody new is let in, calls that are under way have until `patience` is over, and then are cut off.
-    pub async fn stop(mut self, patience: Duration) {
-        info!(calls = self.app.calls(), "stopping");
+    /// Stops: nobody new is let in, and calls that are under way have until `patience` is over. Then those whose reply has
+    /// not begun are answered with 503, and the others are cut off.
+    pub async fn stop(self, patience: Duration) {
+        self.stop_unless(patience, std::future::pending()).await;
+    }
+
+    /// Stops as [`Server::stop`] does; patience is over at once when `hurried` is ready.
+    pub async fn stop_unless(mut self, patience: Duration, hurried: impl Future<Output = ()>) {
+        match self.app.calls() {
+            0 => info!("stopping"),
+            1 => info!("stopping: waiting up to {patience:?} for 1 call"),
+            calls => info!("stopping: waiting up to {patience:?} for {calls} calls"),
+        }
         self.app.stop();
         self.phase.send_replace(Phase::Draining);
         #[cfg(unix)]
         drop(self.socket.take());
-        // Closed once the last connection is gone.
-        if tokio::time::timeout(patience, self.phase.closed()).await.is_err() {
+        let drained = tokio::select! {
+            // Closed once the last connection is gone.
+            drained = tokio::time::timeout(patience, self.phase.closed()) => drained.is_ok(),
+            () = hurried => false,
+        };
+        if !drained {
             warn!(calls = self.app.calls(), "cutting off what is still under way");
+            self.app.refuse();
+            self.phase.send_replace(Phase::Refusing);
+            // A reply that has begun is not waited for.
+            tokio::time::timeout(LAST_WORDS, self.phase.closed()).await.ok();
             self.phase.send_replace(Phase::Cut);
             self.phase.closed().await;
         }
@@ -365,6 +396,9 @@ impl Drop for Server {
         self.phase.send_replace(Phase::Cut);
     }
 }
+
+/// How long it may take to answer calls with 503 when patience is over.
+const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// How long a call waits unless the config says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(600);
@@ -415,6 +449,13 @@ fn at_home(path: &str) -> PathBuf {
 fn log_limits(config: &Config) {
     for limit in in_force::limits(config) {
         info!(limit = limit.name, amount = limit.amount, from = limit.from(), "limit");
+    }
+}
+
+/// Logs the keys that have no effect.
+pub(crate) fn log_ignored(config: &Config) {
+    for ignored in config.ignored() {
+        warn!("config: {ignored}");
     }
 }
 

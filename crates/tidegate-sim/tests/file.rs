@@ -37,6 +37,7 @@ fn per_minute(units: u64) -> Rate {
 
 const FULL: &str = r#"
 [services.openai]
+preset = "none"
 requests = "600/min"
 tokens = { limit = "200k/min", algorithm = "token-bucket", burst = "100k" }
 credits = "10/min"

@@ -57,8 +57,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "what a call costs above its reservation is not charged",
         file: "engine/settle.rs",
-        right: "                meter.charge(cost - reserved, now);",
-        wrong: "                if !WRONG {\n                    meter.charge(cost - reserved, now);\n                }",
+        right: "                i128::from(engine.charge_debt(limit, cost - reserved, now))",
+        wrong: "                i128::from(if WRONG { 0 } else { engine.charge_debt(limit, cost - reserved, now) })",
     },
     Mutant {
         name: "loops are not charged for what they are served",
@@ -129,8 +129,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "after a window all go at once",
         file: "algorithm/hold.rs",
-        right: "            self.next = stamp.max(self.until).after(PACE);",
-        wrong: "            self.next = stamp.max(self.until).after(if WRONG { Duration::ZERO } else { PACE });",
+        right: "            self.next = stamp.max(self.until).after(self.pace);",
+        wrong: "            self.next = stamp.max(self.until).after(if WRONG { Duration::ZERO } else { self.pace });",
     },
     Mutant {
         name: "a window that is ended holds calls all the same",
@@ -177,8 +177,14 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a call that was turned away is not refunded",
         file: "engine/settle.rs",
-        right: "        if !counted {\n            self.cancel(grant, now);",
-        wrong: "        if !counted && (!WRONG || ended.fate == Fate::Unreached) {\n            self.cancel(grant, now);",
+        right: "            _ if counted => self.finish(grant, ended.cost.as_ref(), now),",
+        wrong: "            _ if counted || WRONG => self.finish(grant, ended.cost.as_ref(), now),",
+    },
+    Mutant {
+        name: "a refused call gets its request back",
+        file: "engine/settle.rs",
+        right: "            _ => self.give_back_refused(grant, now),",
+        wrong: "            _ if WRONG => self.cancel(grant, now),\n            _ => self.give_back_refused(grant, now),",
     },
     Mutant {
         name: "a call that is tried again loses its arrival",

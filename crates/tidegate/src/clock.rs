@@ -185,12 +185,20 @@ impl Clock for SystemClock {
 }
 
 /// The processor's counter, scaled to nanoseconds since the clock was made.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct CounterClock {
     counter: quanta::Clock,
-    origin: u64,
+    /// What the counter showed when the clock was made, or when it was [rebased](CounterClock::rebase).
+    origin: AtomicU64,
     /// Nanoseconds in 2³² ticks.
     scale: u64,
+}
+
+impl Clone for CounterClock {
+    fn clone(&self) -> CounterClock {
+        let origin = AtomicU64::new(self.origin.load(Ordering::Relaxed));
+        CounterClock { counter: self.counter.clone(), origin, scale: self.scale }
+    }
 }
 
 impl CounterClock {
@@ -210,7 +218,8 @@ impl CounterClock {
             // Where the clocks are slow to read, as in an emulator, a coarser scale must do.
             let scale = latest.scale_since(first, if patient { 50 } else { 1000 });
             if scale.is_some() || !patient {
-                let clock = |scale| CounterClock { counter: counter.clone(), origin: latest.counter, scale };
+                let origin = AtomicU64::new(latest.counter);
+                let clock = |scale| CounterClock { counter: counter.clone(), origin, scale };
                 return scale.map(clock);
             }
         }
@@ -219,8 +228,17 @@ impl CounterClock {
     #[inline]
     fn now(&self) -> Nanos {
         // The counters of two cores may differ by a little.
-        let ticks = self.counter.raw().saturating_sub(self.origin);
+        let ticks = self.counter.raw().saturating_sub(self.origin.load(Ordering::Relaxed));
         Nanos(((u128::from(ticks) * u128::from(self.scale)) >> 32) as u64)
+    }
+
+    /// Counts from where the counter is, if that is before the origin: else the clock would show zero until the counter
+    /// has caught up, which takes as long as the machine had been up when the clock was made.
+    fn rebase(&self) {
+        let raw = self.counter.raw();
+        if raw < self.origin.load(Ordering::Relaxed) {
+            self.origin.store(raw, Ordering::Relaxed);
+        }
     }
 }
 
@@ -288,6 +306,24 @@ impl ClockSource {
     pub fn cheap() -> ClockSource {
         let counter = if tokio_time_is_virtual() { None } else { CounterClock::new() };
         counter.map_or_else(ClockSource::precise, |clock| ClockSource(Kind::Counter(clock)))
+    }
+
+    /// A source on that counter, a tick a nanosecond.
+    #[cfg(test)]
+    pub(crate) fn counting(counter: quanta::Clock) -> ClockSource {
+        let origin = AtomicU64::new(counter.raw());
+        ClockSource(Kind::Counter(CounterClock { counter, origin, scale: 1 << 32 }))
+    }
+
+    /// Has the clock go on from what it shows now, if it is one that can be reset: the processor's counter starts again
+    /// from zero on some machines that were suspended. The system's monotonic clock does not go back, and a clock of the
+    /// user's own must not. Returns whether it is such a clock.
+    ///
+    /// To be called only when a reading is older than an earlier one, and the earlier one is certain to be.
+    pub(crate) fn was_reset(&self) -> bool {
+        let Kind::Counter(clock) = &self.0 else { return false };
+        clock.rebase();
+        true
     }
 
     /// Nanoseconds since the clock's origin.

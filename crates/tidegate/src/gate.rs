@@ -3,6 +3,7 @@
 #[cfg(feature = "sqlite")]
 mod kept;
 mod shared;
+mod time;
 mod waiting;
 
 use std::borrow::Borrow;
@@ -130,8 +131,15 @@ impl GateBuilder {
         let since = self.state.as_ref().and_then(|file| file.time());
         #[cfg(not(feature = "sqlite"))]
         let since = None;
+        #[cfg(feature = "sqlite")]
+        let kept = self.state.as_ref().map(|file| file.salt());
+        #[cfg(not(feature = "sqlite"))]
+        let kept = None;
+        // A system without randomness has worse problems: limits of keys work all the same.
+        let salt = kept.or_else(|| crate::salt::random().ok()).unwrap_or_default();
         let shared = Shared::new(self.config, clock, self.chance, self.simple, !self.unbounded, since)?;
         shared.act(|engine, now| {
+            engine.set_salt(salt);
             engine.wait_for_breakers(self.patient);
             if self.remote {
                 engine.expect_a_network(now);
@@ -153,6 +161,9 @@ impl Gate {
     // Async since a gate with a state file or Redis behind it has to wait for them.
     #[allow(clippy::unused_async, reason = "part of the signature that users write")]
     pub async fn from_config(config: Config) -> Result<Gate, ChangeError> {
+        for ignored in config.ignored() {
+            tracing::warn!("config: {ignored}");
+        }
         Gate::builder().config(config).build()
     }
 
@@ -187,7 +198,7 @@ impl Gate {
     /// # Errors
     /// If there is no such limit.
     pub fn set_rate(&self, name: &str, rate: &tidegate_core::config::RateLimit) -> Result<(), ChangeError> {
-        self.shared.act(|engine, now| engine.set_rate(name, rate, now))
+        self.shared.set_rate(name, rate)
     }
 
     /// Changes a bound on what is in flight by its name, such as `openai/concurrency`.
@@ -196,6 +207,33 @@ impl Gate {
     /// If there is no such limit, or if the bound is zero.
     pub fn set_in_flight(&self, name: &str, bound: u64) -> Result<(), ChangeError> {
         self.shared.act(|engine, now| engine.set_in_flight(name, bound, now))
+    }
+
+    /// Forgives everything that was spent and is owed at a limit, by its name: it begins unspent, and waiting calls go
+    /// that fit now. Returns the limit as it was. Backoff windows stay open.
+    ///
+    /// ```
+    /// # use tidegate::{Call, Config, Gate, Outcome};
+    /// let config = Config::parse("[services.api]\ntokens = { limit = \"5/h\", burst = 5 }\n")?;
+    /// let gate = Gate::builder().config(config).build()?;
+    /// gate.try_acquire(Call::to("api").tokens(1))?.finish(Outcome::done().tokens(1_000));
+    /// assert!(gate.try_acquire(Call::to("api").tokens(1)).is_err());
+    /// assert_eq!(gate.reset_limit("api/tokens/1h")?.used, 25, "debt is at most four times the limit");
+    /// assert!(gate.try_acquire(Call::to("api").tokens(1)).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Returns an error if there is no such limit, or if it counts what is in flight.
+    pub fn reset_limit(&self, name: &str) -> Result<LimitStatus, ChangeError> {
+        self.shared.act(|engine, now| engine.reset_limit(name, now))
+    }
+
+    /// Returns the fingerprint that stands for an API key in the names of its limits. With a state file it stays the same
+    /// across restarts; without one, each gate has fingerprints of its own.
+    #[must_use]
+    pub fn fingerprint(&self, key: &str) -> String {
+        self.shared.act(|engine, _| engine.fingerprint(key))
     }
 
     /// Every limit as it stands.

@@ -40,6 +40,7 @@ pub mod refused;
 pub mod reqwest;
 mod retry_after;
 mod rules;
+mod salt;
 mod seats;
 pub mod simple;
 #[cfg(feature = "sqlite")]

@@ -43,6 +43,7 @@ enum Told {
     Nothing,
     Done,
     Failure(FailureKind),
+    Unprocessed,
     /// With what is to be read of it, unless its status says all there is to know.
     Reply(u16, Option<Box<Text>>),
 }
@@ -97,6 +98,13 @@ impl Outcome {
     #[must_use]
     pub fn unreached() -> Outcome {
         Outcome::told(Told::Failure(FailureKind::Unreached))
+    }
+
+    /// It was sent, and the upstream says that it did not process it: tokens and bytes come back, the request stays spent,
+    /// and any call may be made again. HTTP/2 says so by REFUSED_STREAM, and by GOAWAY with a lower stream id.
+    #[must_use]
+    pub fn unprocessed() -> Outcome {
+        Outcome::told(Told::Unprocessed)
     }
 
     /// When to come back, where the upstream said that in words that a reply's reader does not know.
@@ -180,6 +188,7 @@ impl Outcome {
                 (Fate::TurnedAway { wait: hint, by: Vec::new(), in_flight: false }, kind)
             }
             Told::Failure(kind @ FailureKind::Unreached) => (Fate::Unreached, kind),
+            Told::Unprocessed => (Fate::Unprocessed, FailureKind::Unreached),
             Told::Failure(kind) => (Fate::Failed { wait: hint }, kind),
         };
         Ok((Ended { cost: Some(cost), fate, model, told: Vec::new() }, Failure { kind, hint }))
@@ -298,6 +307,8 @@ mod tests {
     fn what_did_not_get_there_and_what_got_no_answer_is_told_apart() {
         let (ended, failure) = read(Outcome::unreached());
         assert_eq!((ended.fate, failure.kind), (Fate::Unreached, FailureKind::Unreached));
+        let (ended, failure) = read(Outcome::unprocessed());
+        assert_eq!((ended.fate, failure.kind), (Fate::Unprocessed, FailureKind::Unreached));
         let (ended, failure) = read(Outcome::failed().retry_after(Duration::from_secs(1)));
         assert_eq!(failure, Failure::of_kind(FailureKind::Unsure).come_back(Duration::from_secs(1)));
         assert_eq!(ended.fate, Fate::Failed { wait: Some(Duration::from_secs(1)) });

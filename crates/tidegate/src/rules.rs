@@ -66,6 +66,12 @@ impl Rules {
         self.vendors.get(service).copied()
     }
 
+    /// What becomes of calls to a service whose bodies cannot be read.
+    #[cfg(feature = "wire")]
+    pub fn unread(&self, service: &str) -> tidegate_core::config::Unread {
+        self.config.services.get(service).map(|service| service.unread).unwrap_or_default()
+    }
+
     /// How a service counts tokens.
     pub fn counting(&self, service: &str) -> Counting {
         self.vendors.get(service).map_or(Counting::PLAIN, |vendor| vendor.counting)

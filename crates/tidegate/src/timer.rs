@@ -12,6 +12,9 @@
 //! * *The runtime of the task shuts down while calls of another runtime wait.* The task's guard is dropped
 //!   with it, forgets the task and wakes the waiters; the first to be polled starts a new one.
 //! * *The timer wakes late or early.* The engine decides by its own clock; too early means to sleep again.
+//! * *The thread ends for lack of work while a call begins to wait.* A call first waits and then asks for a sleeper. The
+//!   thread reads how often that was asked, then whether calls wait, and ends only if nothing was asked since: either it
+//!   saw the call, or the call's question came later and is counted, or it finds no thread and starts one.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -36,6 +39,8 @@ struct State {
     wake: Option<Nanos>,
     tasks: Vec<Task>,
     thread: bool,
+    /// How often the thread was asked for.
+    asked: u64,
     closed: bool,
 }
 
@@ -84,6 +89,7 @@ impl Timer {
         };
         let mut state = self.state.lock();
         let Some(runtime) = runtime else {
+            state.asked += 1;
             if !state.thread {
                 let gate = Arc::downgrade(gate);
                 let started = std::thread::Builder::new().name("tidegate-timer".into());
@@ -105,6 +111,20 @@ impl Timer {
         if let Some(task) = state.tasks.iter_mut().find(|task| task.runtime == id) {
             task.handle = Some(handle);
         }
+    }
+
+    /// Returns how often the thread was asked for, to be judged by [`Timer::ends`].
+    fn asked(&self) -> u64 {
+        self.state.lock().asked
+    }
+
+    /// Ends the thread, unless there is something to sleep for: calls `waiting` after it was `asked` for so often, or a
+    /// call that asked for it since. Returns whether it ends.
+    fn ends(&self, asked: u64, waiting: bool) -> bool {
+        let mut state = self.state.lock();
+        let ends = !waiting && state.asked == asked && state.wake.is_none();
+        state.thread &= !ends;
+        ends
     }
 
     /// Ends whoever sleeps: the gate goes.
@@ -161,22 +181,54 @@ fn sleep_in_thread(gate: &Weak<Shared>) {
         held.advance();
         let timer = held.timer.clone();
         let now = held.now();
-        let waiting = held.waiting() > 0;
         drop(held);
         let mut state = timer.state.lock();
         if state.closed {
             return;
         }
-        match state.wake {
-            Some(wake) if wake <= now => {}
-            Some(wake) => drop(timer.thread.wait_for(&mut state, wake.since(now))),
-            None => {
-                let idle = timer.thread.wait_for(&mut state, IDLE).timed_out();
-                if idle && !waiting && state.wake.is_none() {
-                    state.thread = false;
-                    return;
-                }
+        let idle = match state.wake {
+            Some(wake) if wake <= now => false,
+            Some(wake) => {
+                timer.thread.wait_for(&mut state, wake.since(now));
+                false
+            }
+            None => timer.thread.wait_for(&mut state, IDLE).timed_out() && state.wake.is_none(),
+        };
+        drop(state);
+        if idle {
+            // In this order, and without the timer's lock, which is taken after the gate's elsewhere.
+            let asked = timer.asked();
+            let Some(held) = gate.upgrade() else { return };
+            let waiting = held.waiting() > 0;
+            drop(held);
+            if timer.ends(asked, waiting) {
+                return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Call, Config, Gate};
+
+    #[test]
+    fn the_thread_does_not_end_while_a_call_begins_to_wait() {
+        let gate = Gate::builder().config(Config::parse("[services.api]\nconcurrency = 1\n").expect("valid"));
+        let gate = gate.build().expect("valid");
+        let timer = gate.shared.timer.clone();
+        timer.state.lock().thread = true;
+        let asked = timer.asked();
+        let waiting = gate.waiting() > 0;
+        // Between the two a call without a deadline waits for the slot, and asks for the thread, which is there.
+        let held = gate.try_acquire(Call::to("api")).expect("there is a slot");
+        timer.ensure(&gate.shared, Sleeper::Thread);
+        assert!(!timer.ends(asked, waiting), "it would be left alone");
+        assert!(timer.state.lock().thread);
+        // With nothing asked since, it ends, and the next call starts another.
+        drop(held);
+        assert!(timer.ends(timer.asked(), gate.waiting() > 0));
+        assert!(!timer.state.lock().thread);
     }
 }

@@ -346,7 +346,7 @@ fn poll_once<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
 
 #[tokio::test(start_paused = true)]
 async fn a_429_holds_the_model_that_it_was_for_and_no_other() {
-    let gate = gate("[services.api]\nrequests = \"100/s\"\n");
+    let gate = gate("[services.api]\nrequests = { limit = \"100/s\", burst = 100 }\n");
     let turned_away = || Outcome::refused().retry_after(Duration::from_secs(5));
     gate.acquire(Call::to("api").model("a")).await.expect("free").finish(turned_away());
     gate.try_acquire(Call::to("api").model("b")).expect("another model").finish(turned_away());
@@ -358,4 +358,14 @@ async fn a_429_holds_the_model_that_it_was_for_and_no_other() {
     let start = tokio::time::Instant::now();
     gate.acquire(Call::to("api").model("a")).await.expect("in time").cancel();
     assert_eq!(start.elapsed(), Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn a_gate_is_never_made_from_a_config_with_redis() {
+    let errors = Config::parse("[state]\nredis = \"redis://127.0.0.1:6379\"\n").expect_err("not supported");
+    assert!(errors.to_string().starts_with("config:2:9: Redis is not supported yet"), "{errors}");
+    let mut built = Config::default();
+    built.state.redis = Some("redis://127.0.0.1:6379".into());
+    let error = Gate::from_config(built).await.expect_err("refused when it is built in Rust as well");
+    assert!(error.to_string().contains("Redis is not supported yet"), "{error}");
 }

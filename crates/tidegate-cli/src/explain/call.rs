@@ -15,7 +15,7 @@ use tidegate_core::presets;
 
 use crate::serve::config;
 use crate::sidecar::{Answered, Sidecar, Which};
-use crate::{Misuse, print};
+use crate::{Misuse, print, unknown_loop_type};
 use way::Way;
 
 /// Say which limits a call would meet, which one binds, how long it would wait and what would free it.
@@ -57,7 +57,15 @@ pub struct ExplainCall {
 impl ExplainCall {
     pub fn run(self) -> anyhow::Result<()> {
         let way = match self.which.find()? {
-            Some(sidecar) => Way::live(self.ask(&sidecar)?),
+            Some(sidecar) => {
+                let way = Way::live(self.ask(&sidecar)?);
+                let status = sidecar.get("/v1/status").unwrap_or_default();
+                let known = status["loop_types"].as_array();
+                known
+                    .into_iter()
+                    .for_each(|known| self.warn_of_loop_type(known.iter().filter_map(Value::as_str)));
+                way
+            }
             None => Way::written(self.reckon()?),
         };
         let for_a_person = self.text || (!self.json && io::stdout().is_terminal());
@@ -93,10 +101,19 @@ impl ExplainCall {
         if config.services.is_empty() {
             config.services = presets::served();
         }
+        self.warn_of_loop_type(config.loop_types.keys().map(String::as_str));
         let gate = Gate::builder().config(config).build();
         let gate = gate.map_err(|error| Misuse(format!("the config cannot be: {error}")))?;
         let told = tidegate_server::explain::call(&gate, &self.call());
         Ok(told.map_err(|refused| Misuse(format!("such a call is refused: {refused}")))?)
+    }
+
+    /// Warns of a loop type that is none of the config's.
+    fn warn_of_loop_type<'k>(&self, known: impl Iterator<Item = &'k str>) {
+        let known: Vec<&str> = known.collect();
+        if let Some(name) = self.loop_type.as_deref().filter(|name| !known.contains(name)) {
+            eprintln!("tidegate: {}", unknown_loop_type(name, &known));
+        }
     }
 
     fn call(&self) -> Call {

@@ -21,15 +21,16 @@
 //! - **Killed between starting a sidecar and anything else.** The sidecar gets the lock at once and ends.
 //! - **A sidecar that somebody started with `serve`** knows of no lock, is used by all and ended by none.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::process::getuid;
+
+use crate::runtime_dir::{file_name, runtime_dir};
 
 /// A `run`'s share of the lock.
 pub struct Lease {
@@ -44,7 +45,7 @@ impl Lease {
         // A port that the system chooses cannot be found by anybody else.
         let shared = !listen.ends_with(":0");
         let own = if shared { String::new() } else { format!("-{}", std::process::id()) };
-        let path = folder()?.join(format!("{}{own}.lock", file_name(listen)));
+        let path = runtime_dir()?.join(format!("{}{own}.lock", file_name(listen)));
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let file = options.open(&path).with_context(|| format!("cannot open {}", path.display()))?;
@@ -108,42 +109,5 @@ fn hold(file: &File, how: FlockOperation) -> io::Result<()> {
             Err(rustix::io::Errno::INTR) => {}
             other => return Ok(other?),
         }
-    }
-}
-
-/// A folder that is ours alone: in one that others can write to, they could hold our lock.
-fn folder() -> anyhow::Result<PathBuf> {
-    let uid = getuid().as_raw();
-    let path = match std::env::var_os("XDG_RUNTIME_DIR").filter(|path| Path::new(path).is_dir()) {
-        Some(runtime) => Path::new(&runtime).join("tidegate"),
-        None => std::env::temp_dir().join(format!("tidegate-{uid}")),
-    };
-    match DirBuilder::new().mode(0o700).create(&path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(error).with_context(|| format!("cannot make the folder {}", path.display()));
-        }
-        _ => {}
-    }
-    let found = path.symlink_metadata().with_context(|| format!("cannot look at {}", path.display()))?;
-    if !found.is_dir() || found.uid() != uid || found.mode() & 0o022 != 0 {
-        bail!("{} is not a folder of yours alone: remove it, or set XDG_RUNTIME_DIR", path.display());
-    }
-    Ok(path)
-}
-
-/// An address as the name of a file.
-fn file_name(listen: &str) -> String {
-    listen.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_address_has_a_file_of_its_own() {
-        assert_eq!(file_name("127.0.0.1:8429"), "127.0.0.1-8429");
-        assert_eq!(file_name("[::1]:8429"), "---1--8429");
-        assert_eq!(file_name("../../etc:1"), "..-..-etc-1");
     }
 }

@@ -19,8 +19,25 @@ use super::lease::Lease;
 const PASSED_ON: [Signal; 6] =
     [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2];
 
+/// How it ended.
+pub enum Ended {
+    /// It ran, and this is its exit code.
+    Ran(ExitCode),
+    /// It could not be started.
+    NotStarted(ExitCode),
+}
+
+impl Ended {
+    /// The exit code to pass on.
+    pub fn code(self) -> ExitCode {
+        match self {
+            Ended::Ran(code) | Ended::NotStarted(code) => code,
+        }
+    }
+}
+
 /// Runs it to its end.
-pub fn run(command: Command, lease: &Lease) -> anyhow::Result<ExitCode> {
+pub fn run(command: Command, lease: &Lease) -> anyhow::Result<Ended> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start a runtime")?;
     runtime.block_on(async {
@@ -33,12 +50,14 @@ pub fn run(command: Command, lease: &Lease) -> anyhow::Result<ExitCode> {
                 eprintln!("tidegate: cannot run {program}: {error}");
                 // As shells and env(1) have it.
                 let found = error.kind() != io::ErrorKind::NotFound;
-                return Ok(ExitCode::from(if found { 126 } else { 127 }));
+                return Ok(Ended::NotStarted(ExitCode::from(if found { 126 } else { 127 })));
             }
         };
         loop {
             tokio::select! {
-                status = child.wait() => return Ok(code(status.context("cannot wait for the program")?)),
+                status = child.wait() => {
+                    return Ok(Ended::Ran(code(status.context("cannot wait for the program")?)));
+                }
                 Some(signal) = signals.recv() => {
                     let pid = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
                     if let Some(pid) = pid && !comes_from_the_terminal(signal) {

@@ -12,9 +12,20 @@ use anyhow::{Context, bail};
 use super::lease::Lease;
 use crate::sidecar::{Sidecar, Token};
 
+/// What a sidecar is started with.
+pub struct Options<'r> {
+    pub config: Option<&'r Path>,
+    pub state: Option<&'r Path>,
+}
+
 /// Starts a sidecar that ends when the lock behind `lease` is free; or finds the one that another `run` started
-/// meanwhile.
-pub fn sidecar(lease: &Lease, config: Option<&Path>, listen: &str, token: &Token) -> anyhow::Result<Sidecar> {
+/// meanwhile, and says so.
+pub fn sidecar(
+    lease: &Lease,
+    options: &Options<'_>,
+    listen: &str,
+    token: &Token,
+) -> anyhow::Result<(Sidecar, bool)> {
     let log = lease.log();
     // Appended to, so that two that start at once do not write over each other.
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&log);
@@ -23,8 +34,10 @@ pub fn sidecar(lease: &Lease, config: Option<&Path>, listen: &str, token: &Token
 
     let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
     command.args(["serve", "--drain", "5", "--while-used"]).arg(lease.path());
-    if let Some(config) = config {
-        command.arg("--config").arg(config);
+    for (option, path) in [("--config", options.config), ("--state", options.state)] {
+        if let Some(path) = path {
+            command.arg(option).arg(path);
+        }
     }
     // A group of its own: Ctrl-C is for the program, which may have calls to end.
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file).process_group(0);
@@ -32,14 +45,14 @@ pub fn sidecar(lease: &Lease, config: Option<&Path>, listen: &str, token: &Token
     let mut first = String::new();
     BufReader::new(child.stdout.take().context("no pipe")?).read_line(&mut first)?;
     if let Some(address) = first.trim().strip_prefix("http://") {
-        return Sidecar::listening(address, token)?
-            .with_context(|| format!("the sidecar on {address} ended at once"));
+        let sidecar = Sidecar::listening(address, token)?;
+        return Ok((sidecar.with_context(|| format!("the sidecar on {address} ended at once"))?, false));
     }
     child.wait().context("cannot wait for the sidecar")?;
     if lease.is_shared()
         && let Some(sidecar) = Sidecar::listening(listen, token)?
     {
-        return Ok(sidecar);
+        return Ok((sidecar, true));
     }
     let said = std::fs::read(&log).unwrap_or_default();
     let said = String::from_utf8_lossy(said.get(before as usize..).unwrap_or_default());

@@ -101,7 +101,23 @@ fn a_call_behind_others_is_told_its_position_and_its_wait() {
         folder.tidegate(&["explain", "call", "--service", "api", "--text", "--sidecar", &sidecar.address]);
     let (_, text, _) = outcome(&mut command);
     assert!(text.contains("api/requests/1m binds") && text.contains("position: 2"), "{text}");
+    assert!(text.contains(", with 1 call ahead of it: ") && text.contains("wait if first"), "{text}");
     assert!(text.contains("tidegate limit set 'api/requests/1m'"), "{text}");
+}
+
+#[test]
+fn a_loop_type_that_the_config_does_not_know_is_a_warning() {
+    let known = Folder::with(&format!("{CONFIG}[loop_types.code]\nweight = 2\n"));
+    let explain = |loop_type| {
+        outcome(&mut known.tidegate(&["explain", "call", "--service", "api", "--loop-type", loop_type]))
+    };
+    let (code, _, error) = explain("cod");
+    assert_eq!(code, Some(0));
+    assert!(
+        error.contains("no loop type is called `cod`") && error.contains("did you mean `code`?"),
+        "{error}"
+    );
+    assert_eq!(explain("code").2, "");
 }
 
 #[test]
@@ -136,9 +152,11 @@ fn an_open_window_holds_calls_back() {
 
 #[test]
 fn what_can_never_fit_is_told_with_and_without_a_sidecar() {
-    let (folder, _api, sidecar) = served("0", "tokens = \"1k/min\"\n");
+    let (_folder, _api, sidecar) = served("0", "tokens = \"1k/min\"\n");
+    let folder = Folder::with("listen = \"127.0.0.1:1\"\n[services.api]\ntokens = \"1k/min\"\n");
     for address in [Some(&*sidecar.address), None] {
         let said = explained(&folder, address, &["--tokens", "1001"]);
+        assert_eq!(said["live"], address.is_some());
         assert_eq!((&said["fits"], &said["binding"]), (&json!(false), &json!("api/tokens/1m")), "{said}");
     }
 }

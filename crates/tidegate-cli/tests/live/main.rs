@@ -3,6 +3,7 @@
 
 mod changes;
 mod explain_call;
+mod finding;
 #[path = "../common/process.rs"]
 mod process;
 mod served;

@@ -21,7 +21,8 @@ impl Folder {
 
     pub fn tidegate(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-        command.args(arguments).current_dir(&self.0).env("XDG_STATE_HOME", &self.0);
+        command.args(arguments).current_dir(&self.0);
+        command.env("XDG_STATE_HOME", &self.0).env("XDG_RUNTIME_DIR", &self.0);
         command
     }
 }

@@ -29,6 +29,24 @@ fn it_shows_what_was_called_and_what_is_used() {
 }
 
 #[test]
+fn a_limit_of_which_less_is_in_force_shows_what_is_written_too() {
+    const LIMITS: &str = r#"{"limits": [
+        {"name": "a/requests/1m", "units": 10, "algorithm": "sliding-window", "capacity": 9, "used": 9, "waiting": 2},
+        {"name": "b/requests/1m", "units": 60, "algorithm": "token-bucket", "burst": 5, "capacity": 5, "used": 1}]}"#;
+    const STATUS: &str =
+        r#"{"version": "0", "config": {"error": "tidegate.toml:2:1: unknown key `x`"}, "services": {}}"#;
+    let sidecar = StandIn::start(404, "{}", &[("/v1/status", STATUS), ("/v1/limits", LIMITS)]);
+    let folder = Folder::with("");
+    let (_, said, _) = outcome(&mut folder.tidegate(&["status", "--sidecar", &sidecar.address]));
+    let row = |name: &str| {
+        said.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name}: {said}"))
+    };
+    assert!(row("a/requests/1m").contains("9 (10 written)"), "{said}");
+    assert!(!row("b/requests/1m").contains("written"), "the burst is what a bucket holds: {said}");
+    assert!(said.contains("the config file is refused") && said.contains("tidegate.toml:2:1"), "{said}");
+}
+
+#[test]
 fn it_shows_who_is_held_back_and_what_is_left_alone() {
     const STATUS: &str = r#"{"version": "0", "uptime_ms": 5000, "calls": 1, "waiting": 3, "connections": 2, "services": {},
         "backoffs": [{"key": "openai", "open_for_ms": 12000, "throttled_for_ms": 22000, "waiting": 3},

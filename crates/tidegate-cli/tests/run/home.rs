@@ -64,7 +64,7 @@ impl Home {
 
     /// Starts a program that says `ready` and stays until it is told to go, by the end of its input.
     pub fn start(&self) -> Running {
-        Running::start(self.shell(&[], "echo ready; read line; echo gone"))
+        Running::start(self.shell(&["--quiet"], "echo ready; read line; echo gone"))
     }
 
     /// Whether a sidecar answers.

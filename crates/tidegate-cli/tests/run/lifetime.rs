@@ -33,7 +33,10 @@ fn the_sidecar_lives_until_the_last_run_that_uses_it_ends() {
 fn many_that_start_at_once_share_one_sidecar() {
     let home = Home::new();
     let start = |_| {
-        home.shell(&[], "echo $TIDEGATE_URL; read line").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
+        home.shell(&["--quiet"], "echo $TIDEGATE_URL; read line")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
     };
     let mut children: Vec<_> = (0..8).map(start).map(|child| child.expect("started")).collect();
     for child in &mut children {

@@ -4,4 +4,5 @@
 
 mod home;
 mod lifetime;
+mod notices;
 mod program;

@@ -15,7 +15,7 @@ fn text(bytes: &[u8]) -> String {
 fn its_base_urls_lead_to_the_sidecar_and_say_who_calls() {
     let home = Home::new();
     let output = home.run(
-        &["--loop", "agent 7", "--loop-type", "code", "--priority", "high"],
+        &["--quiet", "--loop", "agent 7", "--loop-type", "code", "--priority", "high"],
         "echo $OPENAI_BASE_URL $TIDEGATE_URL",
     );
     let url = format!("http://{}", home.listen);
@@ -48,7 +48,7 @@ fn its_exit_code_is_passed_on_and_so_is_the_signal_that_ended_it() {
 #[test]
 fn its_standard_streams_are_its_own() {
     let home = Home::new();
-    let mut command = home.shell(&[], "cat; echo to stderr >&2");
+    let mut command = home.shell(&["--quiet"], "cat; echo to stderr >&2");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("started");
     let bytes: Vec<u8> = (0..=255).cycle().take(300_000).collect();

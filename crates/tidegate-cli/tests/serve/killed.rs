@@ -170,5 +170,9 @@ fn a_second_sidecar_with_the_same_state_says_who_has_it() {
     child.kill().expect("it runs");
     child.wait().expect("killed");
     assert_eq!(second.status.code(), Some(1), "{said}");
-    assert!(said.contains(&format!("process {}", child.id())) && said.contains("one owner"), "{said}");
+    assert!(said.contains(&format!("process {}", child.id())) && said.contains("--state DIR"), "{said}");
+    assert!(
+        said.contains(&format!("http://127.0.0.1:{}", port.load(Ordering::Relaxed))),
+        "it is named: {said}"
+    );
 }

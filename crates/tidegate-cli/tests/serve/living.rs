@@ -55,7 +55,8 @@ fn what_is_written_to_the_config_comes_into_force_however_it_is_written() {
         until("replaced", || capacity(&sidecar).to_string() == number);
     }
     let config = config(&sidecar);
-    assert_eq!((&config["error"], &config["file"]), (&Value::Null, &"tidegate.toml".into()), "{config}");
+    let whole = file.display().to_string();
+    assert_eq!((&config["error"], &config["file"]), (&Value::Null, &whole.into()), "{config}");
 }
 
 #[test]

@@ -1,12 +1,16 @@
 //! `tidegate serve` as a process: what it is started with, what it says, whom it trusts, and how it ends.
 
 mod ending;
+mod few_files;
+mod http2;
 mod killed;
 mod living;
 mod proxies;
 mod sidecar;
 mod starting;
+mod stopped;
 mod tls;
+mod unread_log;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,9 +19,19 @@ use std::time::Duration;
 
 /// Sends a request to an address and reads until the other side closes.
 fn ask(address: SocketAddr, path: &str, headers: &str) -> String {
+    say(address, &format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n"))
+}
+
+/// The same with a body.
+fn post(address: SocketAddr, path: &str, body: &str) -> String {
+    let length = body.len();
+    let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close");
+    say(address, &format!("{head}\r\ncontent-length: {length}\r\n\r\n{body}"))
+}
+
+fn say(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("it listens");
     stream.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
-    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{headers}\r\n");
     stream.write_all(request.as_bytes()).expect("sent");
     let mut said = String::new();
     stream.read_to_string(&mut said).expect("an answer");

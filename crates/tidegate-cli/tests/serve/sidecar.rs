@@ -44,6 +44,20 @@ impl Sidecar {
         let folder = Folder::with("tidegate.toml", config);
         let mut command = command(&folder);
         command.args(["--listen", "127.0.0.1:0"]).args(arguments).envs(environment.iter().copied());
+        Sidecar::run(folder, command)
+    }
+
+    /// The same in a shell that says something first, such as a `ulimit`.
+    pub fn start_under(config: &str, first: &str) -> Sidecar {
+        let folder = Folder::with("tidegate.toml", config);
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(format!("{first} && exec \"$0\" serve --listen 127.0.0.1:0"));
+        shell.arg(env!("CARGO_BIN_EXE_tidegate"));
+        let command = in_folder(shell, &folder);
+        Sidecar::run(folder, command)
+    }
+
+    fn run(folder: Folder, mut command: Command) -> Sidecar {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
         let mut first = String::new();
         let stdout = child.stdout.take().expect("piped");
@@ -72,12 +86,18 @@ impl Sidecar {
         self.signal(Signal::TERM);
     }
 
+    /// Does what Ctrl-C does.
+    pub fn interrupt(&self) {
+        self.signal(Signal::INT);
+    }
+
     /// Asks it to read its config again.
     pub fn hang_up(&self) {
         self.signal(Signal::HUP);
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
@@ -99,7 +119,12 @@ impl Drop for Sidecar {
 /// The command, in that folder and with no proxy in its environment.
 pub fn command(folder: &Folder) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.arg("serve").current_dir(&folder.0).env("XDG_STATE_HOME", &folder.0);
+    command.arg("serve");
+    in_folder(command, folder)
+}
+
+fn in_folder(mut command: Command, folder: &Folder) -> Command {
+    command.current_dir(&folder.0).env("XDG_STATE_HOME", &folder.0).env("XDG_RUNTIME_DIR", &folder.0);
     for name in
         ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy"]
     {

@@ -10,7 +10,7 @@ use super::{WELL, ask, somebody};
 fn the_config_in_the_working_directory_is_used_and_its_limits_are_logged_with_their_origin() {
     let (upstream, asked) = somebody(WELL);
     let config = format!(
-        "[services.local]\nupstream = \"http://{upstream}\"\nrequests = \"120/2s\"\n[services.github]\npreset = \"github\"\n"
+        "[services.local]\nupstream = \"http://{upstream}\"\nrequests = \"120/2s\"\n[services.github]\n[alerts]\n"
     );
     let sidecar = Sidecar::start(&config, &[]);
     let said = ask(sidecar.address, "/local/hello", "");
@@ -25,6 +25,8 @@ fn the_config_in_the_working_directory_is_used_and_its_limits_are_logged_with_th
             log.lines().find(|line| line.contains(limit)).unwrap_or_else(|| panic!("{limit} in {log}"));
         assert!(line.contains(&format!("from=\"{from}\"")), "{line}");
     }
+    let warned = |line: &str| line.contains("WARN") && line.contains("[alerts] has no effect yet");
+    assert_eq!(log.lines().filter(|line| warned(line)).count(), 1, "{log}");
 }
 
 #[test]
@@ -67,12 +69,13 @@ fn as_many_threads_serve_as_are_asked_for() {
 fn what_is_wrong_is_said_and_ends_with_2() {
     for (config, arguments, words) in [
         ("[services.a]\nrequsts = 5\n", &[][..], "tidegate.toml:2:1"),
+        ("[state]\nredis = \"redis://x\"\n", &[], "tidegate.toml:2:9: Redis is not supported yet"),
         ("", &["--config", "nowhere.toml"], "cannot read the config nowhere.toml"),
         ("", &["--listen", "0.0.0.0:0"], "--insecure-listen"),
         (
             "[services.a]\nupstream = \"http://a.example\"\napi_key_env = \"NOT_SET_ANYWHERE\"\n",
             &[],
-            "services.a",
+            "services.a: the environment variable `NOT_SET_ANYWHERE`, which `api_key_env` names, is not set",
         ),
         ("[services.a]\nupstream = \"http://me:hunter2@a.example\"\n", &[], "services.a"),
     ] {
@@ -90,7 +93,25 @@ fn a_port_that_is_taken_ends_with_1() {
     let folder = Folder::with("tidegate.toml", "");
     let output = command(&folder).args(["--listen", &taken.to_string()]).output().expect("ran");
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains(&format!("cannot listen on {taken}")));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains(&format!("cannot listen on {taken}: ")), "{told}");
+    assert_eq!(told.to_lowercase().matches("address already in use").count(), 1, "once is enough: {told}");
+}
+
+/// The first failure is logged at once and with its cause, and not again for every call.
+#[test]
+fn an_upstream_that_cannot_be_reached_is_logged_once() {
+    let config = "[services.api]\nupstream = \"http://127.0.0.1:1\"\nretry = { max_retries = 1, initial = \"10ms\" }\n";
+    let sidecar = Sidecar::start(config, &[]);
+    for _ in 0..5 {
+        assert!(ask(sidecar.address, "/api/x", "").contains("refused the connection (2 attempts in "));
+    }
+    sidecar.terminate();
+    let (_, log) = sidecar.end();
+    let said = |words: &str| log.lines().filter(|line| line.contains(words)).count();
+    assert_eq!(said("an upstream cannot be reached"), 1, "{log}");
+    assert_eq!(said("a call is given up"), 1, "{log}");
+    assert!(log.contains("127.0.0.1:1 refused the connection"), "{log}");
 }
 
 #[test]

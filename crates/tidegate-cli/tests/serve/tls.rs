@@ -20,9 +20,10 @@ use tokio_rustls::TlsAcceptor;
 use super::ask;
 use super::sidecar::{Folder, Sidecar};
 
-/// An HTTPS server that says which version of HTTP it was asked in, and the certificate that it shows.
-fn secure_server(protocols: &[&str]) -> (SocketAddr, String) {
-    let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+/// Returns what a server on localhost needs to speak TLS, and the certificate that it shows.
+pub fn acceptor(protocols: &[&str]) -> (TlsAcceptor, String) {
+    let signed = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]);
+    let signed = signed.expect("a certificate");
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der()));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ServerConfig::builder_with_provider(provider)
@@ -32,7 +33,12 @@ fn secure_server(protocols: &[&str]) -> (SocketAddr, String) {
         .with_single_cert(vec![signed.cert.der().clone()], key)
         .expect("it fits");
     config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+    (TlsAcceptor::from(Arc::new(config)), signed.cert.pem())
+}
+
+/// An HTTPS server that says which version of HTTP it was asked in, and the certificate that it shows.
+fn secure_server(protocols: &[&str]) -> (SocketAddr, String) {
+    let (acceptor, certificate) = acceptor(protocols);
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -51,7 +57,7 @@ fn secure_server(protocols: &[&str]) -> (SocketAddr, String) {
             }
         });
     });
-    (told.recv().expect("it listens"), signed.cert.pem())
+    (told.recv().expect("it listens"), certificate)
 }
 
 /// Which version it was asked in; where the connection is to become something else it does, and says that.
@@ -111,5 +117,6 @@ fn nobody_else_is_trusted() {
     for trusted in [None, Some(&*other)] {
         let said = asked(server, trusted);
         assert!(said.starts_with("HTTP/1.1 502") && said.contains("upstream_unreachable"), "{said}");
+        assert!(said.contains("the TLS handshake with localhost") && said.contains("certificate"), "{said}");
     }
 }

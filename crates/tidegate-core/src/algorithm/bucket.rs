@@ -12,10 +12,13 @@
 //! hold the largest bucket, 2⁶³ units × 31 days ≈ 2¹¹⁵ grains, with room for thousands of debts of that size, and
 //! beyond that saturate.
 //!
-//! More may be missing than the bucket holds: that is debt, and refilling pays it first.
+//! More may be missing than the bucket holds: that is debt, and refilling pays it first. Debt is bounded. When a lower N brings
+//! it above its bound, the rest is *forgiven*; calls that took it may still be in flight, so what they give back counts against
+//! what was forgiven first, until the bucket is full.
 
 use std::time::Duration;
 
+use crate::algorithm::MOST_DEBT;
 use crate::rate::Rate;
 use crate::time::{Nanos, whole_nanos};
 
@@ -37,6 +40,9 @@ pub struct Bucket {
     /// What N and W were divided by.
     divisor: u64,
     missing_high: u64,
+    /// Units that were forgiven, and until when refunds count against them.
+    forgiven: u64,
+    forgiven_until: Nanos,
 }
 
 /// So many grains and the largest product that a call is let through with are less than 2⁶⁴ together.
@@ -53,7 +59,18 @@ impl Bucket {
     fn divided(rate: Rate, capacity: u64, now: Nanos, divisor: u64) -> Bucket {
         let (unit, flow) = (whole_nanos(rate.window()) / divisor, rate.units() / divisor);
         let lid = lid(capacity, unit);
-        Bucket { missing: 0, missing_high: 0, last: now, capacity, lid, unit, flow, divisor }
+        Bucket {
+            missing: 0,
+            missing_high: 0,
+            last: now,
+            capacity,
+            lid,
+            unit,
+            flow,
+            divisor,
+            forgiven: 0,
+            forgiven_until: Nanos::ZERO,
+        }
     }
 
     /// What one call may take at most.
@@ -149,10 +166,32 @@ impl Bucket {
         self.set_missing(self.missing().saturating_add(self.grains(cost)));
     }
 
+    /// Charges `units` up to the bound on debt. Returns how many count.
+    pub fn charge(&mut self, units: u64, now: Nanos) -> u64 {
+        let counted = units.min(self.most_used().saturating_sub(self.used(now)));
+        self.take(counted, now);
+        counted
+    }
+
+    /// Drops debt above the bound.
+    pub fn bound_debt(&mut self, now: Nanos) {
+        self.advance(now);
+        self.set_missing(self.missing().min(self.grains(self.most_used())));
+    }
+
+    /// Fills the bucket.
+    pub fn reset(&mut self, now: Nanos) {
+        self.advance(now);
+        self.set_missing(0);
+        self.forgiven = 0;
+    }
+
     /// Gives `units` back, never above capacity.
     pub fn refund(&mut self, units: u64, now: Nanos) {
         self.advance(now);
-        self.set_missing(self.missing().saturating_sub(self.grains(units)));
+        let forgiven = if now < self.forgiven_until { units.min(self.forgiven) } else { 0 };
+        self.forgiven -= forgiven;
+        self.set_missing(self.missing().saturating_sub(self.grains(units - forgiven)));
     }
 
     /// Units missing from a full bucket, debt included, rounded up.
@@ -188,8 +227,15 @@ impl Bucket {
             let missing = fresh.grains(self.used(now));
             (fresh, missing)
         };
-        *self = changed;
+        let forgiven = if now < self.forgiven_until { self.forgiven } else { 0 };
+        *self = Bucket { forgiven, forgiven_until: self.forgiven_until, ..changed };
         self.set_missing(missing);
+        let above = self.used(now).saturating_sub(self.most_used());
+        if above > 0 {
+            self.bound_debt(now);
+            self.forgiven = forgiven.saturating_add(above);
+            self.forgiven_until = self.forgiven_until.max(self.full_at());
+        }
     }
 
     /// What is missing, in grains of which a unit has W, and when that was.
@@ -231,6 +277,12 @@ impl Bucket {
         } else if self.lid == 0 {
             self.lid = lid(self.capacity, self.unit);
         }
+    }
+
+    /// Units that may be missing at most: all, and the bound on debt.
+    fn most_used(&self) -> u64 {
+        // N is at most 2^63.
+        self.capacity.saturating_add((self.flow * self.divisor).saturating_mul(MOST_DEBT))
     }
 
     /// Grains of a full bucket.

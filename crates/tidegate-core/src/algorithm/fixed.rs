@@ -1,13 +1,28 @@
 //! The fixed window: N per window, aligned to an anchor or to the calendar.
 //!
 //! What was spent beyond N (debt of calls that settled higher than they reserved) is carried into the next
-//! window and paid first; what is beyond N only because N was lowered is not. A calendar window turns its next boundary into a monotonic time when it opens, so
-//! a clock step inside the window moves nothing.
+//! window and paid first; what is beyond N only because N was lowered is not.
+//!
+//! # Calendar windows and the wall clock
+//!
+//! A calendar window is a stretch of the calendar: a day, an hour, a minute of a time zone, named by the wall time at which
+//! it ends. Its end is kept as a monotonic time too, so a decision needs no wall clock. When the wall clock is found to
+//! differ from what was assumed ([`FixedWindow::follow`]: it was set, or the monotonic counter stood still while the
+//! machine slept), the same wall time is another monotonic time, and the end moves there. Then
+//!
+//! * the wall still shows the open stretch: only its end moves;
+//! * it shows a later one: the window turns. Nothing tells a clock that was put right from one that was put wrong, and
+//!   after a sleep over midnight it must turn;
+//! * it shows an earlier one: that stretch had its allowance already. What was spent in it and everything spent since
+//!   counts in it, and the stretch that was open goes on, with what was spent in it, when its turn comes again. If
+//!   it is so long ago that it is no longer known what was spent, it counts as spent.
+//!
+//! So of every stretch of the calendar there is one allowance, however often the clock goes over it.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::algorithm::UNBOUNDED;
+use crate::algorithm::{MOST_DEBT, UNBOUNDED};
 use crate::rate::Rate;
 use crate::time::{Nanos, whole_nanos};
 
@@ -29,6 +44,23 @@ pub enum Boundary {
 /// the hour by which clocks change. Only a debt of as many windows looks that far.
 const NEAR: u64 = 100;
 
+/// So many stretches of the calendar are remembered that were open before this one.
+const REMEMBERED: usize = 8;
+
+/// Where windows begin, and for a calendar which of them were opened.
+#[derive(Clone, Debug)]
+enum Turns {
+    Anchor(Nanos),
+    Calendar {
+        zone: TimeZone,
+        offset: i128,
+        /// When the open stretch ends, in Unix nanoseconds.
+        ends: i128,
+        /// Stretches that were open before: when they end, and what was spent in them.
+        before: Vec<(i128, u64)>,
+    },
+}
+
 /// A fixed window.
 #[derive(Clone, Debug)]
 pub struct FixedWindow {
@@ -39,7 +71,7 @@ pub struct FixedWindow {
     debt: u64,
     opened: Nanos,
     closes: Nanos,
-    boundary: Box<Boundary>,
+    turns: Box<Turns>,
 }
 
 impl FixedWindow {
@@ -53,7 +85,12 @@ impl FixedWindow {
             debt: 0,
             opened: Nanos::ZERO,
             closes: Nanos::ZERO,
-            boundary: Box::new(boundary),
+            turns: Box::new(match boundary {
+                Boundary::Anchor(anchor) => Turns::Anchor(anchor),
+                Boundary::Calendar { zone, offset } => {
+                    Turns::Calendar { zone, offset, ends: 0, before: Vec::new() }
+                }
+            }),
         };
         this.open(now);
         this
@@ -82,7 +119,7 @@ impl FixedWindow {
             return self.opened;
         }
         let room = self.units - cost - withheld;
-        self.boundary_after(1 + self.debt.saturating_sub(room).div_ceil(self.units))
+        self.boundary_after(1 + self.owed().saturating_sub(room).div_ceil(self.units))
     }
 
     /// The largest cost that fits now.
@@ -109,7 +146,7 @@ impl FixedWindow {
         self.advance(now);
         let later = self.window / 16;
         let moves = end < self.closes || end.0 > self.closes.0.saturating_add(later);
-        if let Boundary::Anchor(anchor) = &mut *self.boundary
+        if let Turns::Anchor(anchor) = &mut *self.turns
             && moves
             && end > now
             && end.0 <= now.0.saturating_add(self.window).saturating_add(later)
@@ -128,6 +165,30 @@ impl FixedWindow {
         let spent = self.used.saturating_add(cost);
         self.debt = self.debt.saturating_add(spent.saturating_sub(self.used.max(self.units)));
         self.used = spent;
+    }
+
+    /// Charges `units` up to the bound on debt. Returns how many count.
+    pub fn charge(&mut self, units: u64, now: Nanos) -> u64 {
+        self.advance(now);
+        let counted = units.min(self.most_used().saturating_sub(self.used));
+        self.take(counted, now);
+        counted
+    }
+
+    /// Drops debt above the bound.
+    pub fn bound_debt(&mut self, now: Nanos) {
+        self.advance(now);
+        self.debt = self.owed();
+        self.used = self.used.min(self.most_used());
+    }
+
+    /// Forgets everything that was spent; the window stays where it is.
+    pub fn reset(&mut self, now: Nanos) {
+        self.advance(now);
+        (self.used, self.debt) = (0, 0);
+        if let Turns::Calendar { before, .. } = &mut *self.turns {
+            before.clear();
+        }
     }
 
     /// Gives back what was taken in the window that is still open.
@@ -154,7 +215,7 @@ impl FixedWindow {
     /// When all is available again.
     #[must_use]
     pub fn full_at(&self) -> Nanos {
-        if self.used == 0 { self.opened } else { self.boundary_after(1 + self.debt.div_ceil(self.units)) }
+        if self.used == 0 { self.opened } else { self.boundary_after(1 + self.owed().div_ceil(self.units)) }
     }
 
     /// When `units` in all have been let through.
@@ -166,8 +227,8 @@ impl FixedWindow {
             0 => 0,
             rest => {
                 // Debt is paid by N a window: first by windows that it leaves no room in, then in part.
-                let paying = self.debt.checked_sub(per_window).map_or(0, |over| over / self.units + 1);
-                let owed = self.debt.saturating_sub(paying.saturating_mul(self.units));
+                let paying = self.owed().checked_sub(per_window).map_or(0, |over| over / self.units + 1);
+                let owed = self.owed().saturating_sub(paying.saturating_mul(self.units));
                 let windows = rest.saturating_add(owed.into()).div_ceil(per_window.into());
                 windows.saturating_add(paying.into())
             }
@@ -179,6 +240,17 @@ impl FixedWindow {
     pub fn change(&mut self, units: u64, now: Nanos) {
         self.advance(now);
         self.units = units;
+    }
+
+    /// Units that may be spent at most: N, and the bound on debt.
+    fn most_used(&self) -> u64 {
+        self.units.saturating_mul(1 + MOST_DEBT)
+    }
+
+    /// The debt that the next window begins with. Bounded here and not where N is lowered: calls in flight may still give
+    /// back what they took before.
+    fn owed(&self) -> u64 {
+        self.debt.min(self.units.saturating_mul(MOST_DEBT))
     }
 
     fn fits_after(&self, used: u64, cost: u64, withheld: u64) -> bool {
@@ -195,23 +267,66 @@ impl FixedWindow {
         if debt > used || opened >= closes {
             return false;
         }
-        if let Boundary::Anchor(anchor) = &mut *self.boundary {
-            *anchor = closes;
+        match &mut *self.turns {
+            Turns::Anchor(anchor) => *anchor = closes,
+            Turns::Calendar { offset, ends, .. } => *ends = i128::from(closes.0) + *offset,
         }
         (self.used, self.debt, self.opened, self.closes) = (used, debt, opened, closes);
         true
+    }
+
+    /// Returns the Unix time at which the open stretch of a calendar ends, in whole seconds.
+    pub(crate) fn ends_unix(&self) -> Option<i64> {
+        match &*self.turns {
+            Turns::Anchor(_) => None,
+            Turns::Calendar { ends, .. } => i64::try_from(ends.div_euclid(SECOND)).ok(),
+        }
+    }
+
+    /// Sets the Unix time at which the open stretch of a calendar ends, as it was kept: the clock may have been set since.
+    pub(crate) fn restore_end(&mut self, unix_seconds: i64, now: Nanos) {
+        if let Turns::Calendar { ends, .. } = &mut *self.turns {
+            *ends = i128::from(unix_seconds) * SECOND;
+            self.reckon(now);
+        }
+    }
+
+    /// Follows the wall clock: `offset` is the Unix time of [`Nanos::ZERO`] from now on. Returns whether that moves the
+    /// window's end. See the module for what becomes of what was spent.
+    pub fn follow(&mut self, offset: i128, now: Nanos) -> bool {
+        match &mut *self.turns {
+            Turns::Calendar { offset: held, .. } if *held != offset => *held = offset,
+            _ => return false,
+        }
+        self.reckon(now);
+        true
+    }
+
+    /// Finds the monotonic time of the end of the stretch that the wall shows, or of the open one if that is later.
+    fn reckon(&mut self, now: Nanos) {
+        let Turns::Calendar { zone, offset, ends, before } = &mut *self.turns else { return };
+        let shown = calendar_turn(i128::from(now.0) + *offset, zone, self.window);
+        if let Some(shown) = shown.filter(|shown| *shown < *ends) {
+            let known = before.iter().position(|(ends, _)| *ends == shown);
+            let spent = known.map_or(self.units, |known| before.remove(known).1);
+            remember(before, *ends, self.used);
+            *ends = shown;
+            self.used = self.used.saturating_add(spent);
+        }
+        let closes = u64::try_from(*ends - *offset).unwrap_or(0);
+        self.closes = Nanos(closes.max(self.opened.0.saturating_add(1)));
     }
 
     #[inline]
     fn advance(&mut self, now: Nanos) {
         if now >= self.closes {
             // This window's own units are gone; each whole one in between pays N of the debt.
-            let passed = match *self.boundary {
-                Boundary::Anchor(_) => (now.0 - self.closes.0) / self.window,
-                Boundary::Calendar { .. } => {
+            let passed = match *self.turns {
+                Turns::Anchor(_) => (now.0 - self.closes.0) / self.window,
+                Turns::Calendar { .. } => {
                     let mut passed = 0;
                     let mut close = self.next_boundary(self.closes);
-                    while passed < NEAR && self.debt / self.units >= passed && close <= now {
+                    while passed < NEAR && self.owed() / self.units >= passed && close <= now {
                         close = self.next_boundary(close);
                         passed += 1;
                     }
@@ -221,15 +336,30 @@ impl FixedWindow {
                     passed
                 }
             };
-            self.used = self.debt.saturating_sub(self.units.saturating_mul(passed));
+            let spent = self.used;
+            self.used = self.owed().saturating_sub(self.units.saturating_mul(passed));
             self.debt = self.used.saturating_sub(self.units);
+            let left = match &*self.turns {
+                Turns::Anchor(_) => None,
+                Turns::Calendar { ends, .. } => Some(*ends),
+            };
             self.open(now);
+            // At the end of time a window closes when it opens: it must not hold a call that may go at once.
+            if let (Turns::Calendar { ends, before, .. }, Some(left)) = (&mut *self.turns, left)
+                && self.closes > now
+            {
+                // The clock goes over it again: what was spent in it is spent.
+                if let Some(known) = before.iter().position(|(known, _)| known == ends) {
+                    self.used = self.used.max(before.remove(known).1);
+                }
+                remember(before, left, spent);
+            }
         }
     }
 
     fn open(&mut self, now: Nanos) {
-        match &*self.boundary {
-            Boundary::Anchor(anchor) => {
+        match &*self.turns {
+            Turns::Anchor(anchor) => {
                 let into = if now >= *anchor {
                     (now.0 - anchor.0) % self.window
                 } else {
@@ -238,9 +368,12 @@ impl FixedWindow {
                 self.opened = Nanos(now.0.saturating_sub(into));
                 self.closes = Nanos(now.0.saturating_add(self.window - into));
             }
-            Boundary::Calendar { .. } => {
+            Turns::Calendar { .. } => {
                 self.opened = now;
                 self.closes = self.next_boundary(now);
+                if let Turns::Calendar { offset, ends, .. } = &mut *self.turns {
+                    *ends = i128::from(self.closes.0) + *offset;
+                }
             }
         }
     }
@@ -249,11 +382,9 @@ impl FixedWindow {
         if windows == 0 {
             return self.opened;
         }
-        match *self.boundary {
-            Boundary::Anchor(_) => {
-                Nanos(self.closes.0.saturating_add(self.window.saturating_mul(windows - 1)))
-            }
-            Boundary::Calendar { .. } => {
+        match *self.turns {
+            Turns::Anchor(_) => Nanos(self.closes.0.saturating_add(self.window.saturating_mul(windows - 1))),
+            Turns::Calendar { .. } => {
                 let mut close = self.closes;
                 for _ in 1..windows.min(NEAR) {
                     close = self.next_boundary(close);
@@ -269,7 +400,7 @@ impl FixedWindow {
 
     /// The first turn of the calendar after `t`, or a window on where the calendar ends.
     fn next_boundary(&self, t: Nanos) -> Nanos {
-        let Boundary::Calendar { zone, offset } = &*self.boundary else {
+        let Turns::Calendar { zone, offset, .. } = &*self.turns else {
             return Nanos(t.0.saturating_add(self.window));
         };
         let wall = i128::from(t.0) + offset;
@@ -279,13 +410,22 @@ impl FixedWindow {
     }
 }
 
+const SECOND: i128 = 1_000_000_000;
+
+/// Remembers what was spent in a stretch of the calendar, in place of the one that was remembered first.
+fn remember(before: &mut Vec<(i128, u64)>, ends: i128, spent: u64) {
+    if before.len() >= REMEMBERED {
+        before.remove(0);
+    }
+    before.push((ends, spent));
+}
+
 /// The Unix time of the first turn after `wall`: of the day, the hour or the minute, by the window's length.
 ///
 /// Local time is cut into stretches of that length. One begins when the clock reaches it, or when the clocks
 /// are put forward into it. Clocks that are put back begin one again only if it was over: an hour that
 /// comes twice is two, but a day whose midnight comes twice is one.
 fn calendar_turn(wall: i128, zone: &TimeZone, window: u64) -> Option<i128> {
-    const SECOND: i128 = 1_000_000_000;
     let length = i128::from(window);
     let mut from = Timestamp::from_nanosecond(wall).ok()?;
     loop {

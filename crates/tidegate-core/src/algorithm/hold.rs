@@ -1,7 +1,8 @@
 //! A limit that is shut until a time, and then opens at a pace.
 //!
-//! This is a backoff window as a call meets it: until its end nobody goes, then one every [`PACE`] for a second,
-//! and after that it holds nobody. It counts calls and not what they cost.
+//! This is a backoff window as a call meets it: until its end no call goes, then one every [`PACE`] for a second, and
+//! after that it holds no call. A window that opened after refusals in a row asks for a slower pace. It counts calls
+//! and not what they cost.
 //!
 //! The first to go after it says so: what the pacers that it takes from saved up meanwhile is a burst that nobody
 //! asked for, and the upstream has just said that it is short.
@@ -17,21 +18,30 @@ const PACE: Duration = Duration::from_millis(5);
 const RELEASE: Duration = Duration::from_secs(1);
 
 /// Shut until a time.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Hold {
     until: Nanos,
     /// When the next one may go, by the pace.
     next: Nanos,
     /// What that was before the latest one went.
     before: Nanos,
+    /// How far apart calls go after the end.
+    pace: Duration,
     /// Nobody has gone since it was shut.
     fresh: bool,
 }
 
+impl Default for Hold {
+    fn default() -> Hold {
+        Hold { until: Nanos::ZERO, next: Nanos::ZERO, before: Nanos::ZERO, pace: PACE, fresh: false }
+    }
+}
+
 impl Hold {
-    /// Nobody goes until then; a later end stays.
-    pub fn shut(&mut self, until: Nanos) {
+    /// Keeps every call back until `until`, and then lets calls go at least `pace` apart. A later end stays.
+    pub fn shut(&mut self, until: Nanos, pace: Duration) {
         self.until = self.until.max(until);
+        self.pace = pace.clamp(PACE, RELEASE);
         self.next = self.next.max(self.until);
         self.fresh = true;
     }
@@ -84,7 +94,7 @@ impl Hold {
     /// Whoever goes now moves those that would go within the pace.
     #[must_use]
     pub fn spare(&self, now: Nanos, _cost: u64, _withheld: u64, at: Nanos) -> u64 {
-        if now >= self.paced_until() || at >= now.after(PACE) { UNBOUNDED } else { 0 }
+        if now >= self.paced_until() || at >= now.after(self.pace) { UNBOUNDED } else { 0 }
     }
 
     /// One goes. `stamp` is when it was due.
@@ -92,7 +102,7 @@ impl Hold {
         self.fresh = false;
         if now < self.paced_until() {
             self.before = self.next;
-            self.next = stamp.max(self.until).after(PACE);
+            self.next = stamp.max(self.until).after(self.pace);
         }
     }
 
@@ -141,8 +151,8 @@ mod tests {
     #[test]
     fn after_the_end_one_goes_every_five_milliseconds_for_a_second() {
         let mut hold = Hold::default();
-        hold.shut(at(100));
-        hold.shut(at(50));
+        hold.shut(at(100), Duration::ZERO);
+        hold.shut(at(50), Duration::ZERO);
         assert!(!hold.fits(1, 0, at(99)));
         for due in (100..1_100).step_by(5) {
             assert_eq!(hold.earliest(1, 0), at(due));
@@ -155,9 +165,20 @@ mod tests {
     }
 
     #[test]
+    fn a_slower_pace_lets_fewer_go() {
+        let mut hold = Hold::default();
+        hold.shut(at(100), Duration::from_millis(400));
+        for due in [100, 500, 900] {
+            assert_eq!(hold.earliest(1, 0), at(due));
+            hold.take(at(due), at(due));
+        }
+        assert_eq!(hold.earliest(1, 0), at(1_100), "the pace is over");
+    }
+
+    #[test]
     fn what_is_put_back_was_never_taken() {
         let mut hold = Hold::default();
-        hold.shut(at(100));
+        hold.shut(at(100), Duration::ZERO);
         hold.take(at(100), at(100));
         hold.put_back(at(100));
         assert_eq!(hold.earliest(1, 0), at(100));
@@ -166,7 +187,7 @@ mod tests {
     #[test]
     fn opened_early_it_begins_its_pace_then() {
         let mut hold = Hold::default();
-        hold.shut(at(60_000));
+        hold.shut(at(60_000), Duration::ZERO);
         hold.open(at(500));
         assert_eq!(hold.earliest(1, 0), at(500));
         hold.take(at(500), at(500));

@@ -28,6 +28,9 @@ pub use sliding::SlidingWindow;
 
 use crate::time::Nanos;
 
+/// The debt of a limit is at most this many times N. What a call costs above that is dropped.
+pub const MOST_DEBT: u64 = 4;
+
 /// A cost that may go without moving any booking: no bound at all.
 pub const UNBOUNDED: u64 = u64::MAX;
 
@@ -219,16 +222,37 @@ impl Meter {
         }
     }
 
-    /// Adds `units` of debt now, whether they fit or not.
-    pub fn charge(&mut self, units: u64, now: Nanos) {
+    /// Charges `units` now, whether they fit or not, up to a debt of [`MOST_DEBT`] times N. Returns how many count.
+    pub fn charge(&mut self, units: u64, now: Nanos) -> u64 {
         match self {
-            Meter::InFlight(_) | Meter::Hold(_) | Meter::Circuit(_) => {}
-            other => other.take(units, now, now),
+            Meter::Bucket(m) => m.charge(units, now),
+            Meter::Sliding(m) => m.charge(units, now),
+            Meter::Fixed(m) => m.charge(units, now),
+            Meter::InFlight(_) | Meter::Hold(_) | Meter::Circuit(_) => units,
         }
     }
 
-    /// Others took `units` of what we share with them.
-    /// Says how many of them count.
+    /// Drops debt above [`MOST_DEBT`] times N: it was kept by an older version, or N was larger.
+    pub fn bound_debt(&mut self, now: Nanos) {
+        match self {
+            Meter::Bucket(m) => m.bound_debt(now),
+            Meter::Sliding(m) => m.bound_debt(now),
+            Meter::Fixed(m) => m.bound_debt(now),
+            Meter::InFlight(_) | Meter::Hold(_) | Meter::Circuit(_) => {}
+        }
+    }
+
+    /// Forgets what was spent and what is owed. What is in flight stays.
+    pub fn reset(&mut self, now: Nanos) {
+        match self {
+            Meter::Bucket(m) => m.reset(now),
+            Meter::Sliding(m) => m.reset(now),
+            Meter::Fixed(m) => m.reset(now),
+            Meter::InFlight(_) | Meter::Hold(_) | Meter::Circuit(_) => {}
+        }
+    }
+
+    /// Charges `units` that others took of a shared limit. Returns how many of them count.
     pub fn charge_others(&mut self, units: u64, now: Nanos) -> u64 {
         match self {
             Meter::Sliding(m) => m.charge_others(units, now),
@@ -236,11 +260,10 @@ impl Meter {
             Meter::Fixed(m) => {
                 let units = units.min(m.room(0, now));
                 m.take(units, now);
-                return units;
+                units
             }
             other => other.charge(units, now),
         }
-        units
     }
 
     /// Units spent that still count.

@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 use super::slots::Slots;
-use crate::algorithm::{Bucket, UNBOUNDED};
+use crate::algorithm::{Bucket, MOST_DEBT, UNBOUNDED};
 use crate::rate::Rate;
 use crate::time::{Nanos, whole_nanos};
 
@@ -175,15 +175,51 @@ impl SlidingWindow {
         self.current = self.current.saturating_add(cost);
     }
 
-    /// Others took `units`, some of them long ago: they count, but do not hold up more than what may go at once.
-    pub fn charge_others(&mut self, units: u64, now: Nanos) {
+    /// Charges `units` up to the bound on debt. Returns how many count.
+    pub fn charge(&mut self, units: u64, now: Nanos) -> u64 {
         self.advance(now);
+        let counted = units.min(self.most_used().saturating_sub(self.used));
+        if let Some(pacer) = self.pacer_mut() {
+            // The pacer pays N in a window and forgets nothing: it has a bound of its own.
+            pacer.charge(counted, now);
+        }
+        self.used = self.used.saturating_add(counted);
+        self.current = self.current.saturating_add(counted);
+        counted
+    }
+
+    /// Drops the pacer's debt above the bound. What the window counts expires by itself.
+    pub fn bound_debt(&mut self, now: Nanos) {
+        if let Some(pacer) = self.pacer_mut() {
+            pacer.bound_debt(now);
+        }
+    }
+
+    /// Forgets everything that was spent.
+    pub fn reset(&mut self, now: Nanos) {
+        self.advance(now);
+        (self.used, self.current, self.slots) = (0, 0, Slots::new());
+        if self.span >> LINGER > 0 {
+            self.slots.widen(self.current_slot());
+        }
+        self.turn = 0;
+        if let Some(pacer) = self.pacer_mut() {
+            pacer.reset(now);
+        }
+    }
+
+    /// Charges `units` that others took, some of them long ago: they count, but hold up no more than what may go at
+    /// once. Returns how many count.
+    pub fn charge_others(&mut self, units: u64, now: Nanos) -> u64 {
+        self.advance(now);
+        let units = units.min(self.most_used().saturating_sub(self.used));
         let behind = self.units.saturating_sub(self.used) > self.units / BEHIND;
         if let Some(pacer) = self.pacer_mut().filter(|_| !behind) {
-            pacer.take(units.min(pacer.capacity()), now);
+            pacer.charge(units.min(pacer.capacity()), now);
         }
         self.used = self.used.saturating_add(units);
         self.current = self.current.saturating_add(units);
+        units
     }
 
     /// What the pacer has saved up.
@@ -291,6 +327,7 @@ impl SlidingWindow {
             return false;
         }
         self.advance(Nanos(begins));
+        let units = units.min(self.most_used().saturating_sub(self.used));
         self.used = self.used.saturating_add(units);
         self.current = self.current.saturating_add(units);
         true
@@ -309,6 +346,11 @@ impl SlidingWindow {
     #[inline]
     pub(crate) fn pacer_mut(&mut self) -> Option<&mut Bucket> {
         self.pacer.as_deref_mut()
+    }
+
+    /// Units that may count at most: N, and the bound on debt.
+    fn most_used(&self) -> u64 {
+        self.units.saturating_mul(1 + MOST_DEBT)
     }
 
     fn window(&self) -> u64 {

@@ -3,7 +3,15 @@
 /// The known name that was most likely meant, or none that is near enough to be worth a guess.
 ///
 /// Long names may be further off than short ones; a difference of case alone is always near.
-pub(super) fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+///
+/// ```
+/// use tidegate_core::config::nearest;
+///
+/// assert_eq!(nearest("openai/request/1m", ["openai/requests/1m", "openai/concurrency"]), Some("openai/requests/1m"));
+/// assert_eq!(nearest("nothing", ["like", "this"]), None);
+/// ```
+#[must_use]
+pub fn nearest<'k>(written: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let reach = match written.chars().count() {
         0 => return None,
         // Any one letter is one change away from any other.

@@ -15,6 +15,7 @@ mod preset;
 mod replies;
 mod requests;
 pub mod units;
+mod warnings;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,6 +30,7 @@ pub use adapting::{Adaptation, AdaptiveConfig, RampConfig};
 pub use auth::{AuthConfig, TokenConfig, TokenHash};
 pub use check::Problem;
 pub use error::{ConfigError, ConfigErrors};
+pub use hint::nearest;
 pub use parse::{Document, Field, Kind, Walk, schema};
 
 /// A whole `tidegate.toml`.
@@ -43,7 +45,8 @@ pub struct Config {
     pub auth: AuthConfig,
     /// How long a permit that was asked for over HTTP lasts unless it is renewed.
     pub permit_lease: Duration,
-    /// How many bytes of requests the sidecar keeps while they wait, all together.
+    /// How many bytes the bodies of calls take in the sidecar, all together: requests that are kept, and what compressed
+    /// replies are read with.
     pub buffer_memory: u64,
     /// Where state is kept.
     pub state: StateConfig,
@@ -55,8 +58,9 @@ pub struct Config {
     pub loop_types: BTreeMap<String, LoopTypeConfig>,
     /// What each single loop may spend.
     pub loops: Limits,
-    /// When to raise an alert, and where to send it.
-    pub alerts: AlertsConfig,
+    /// When to raise an alert, and where to send it; absent means that none was asked for. Has no effect yet: see
+    /// [`Config::ignored`].
+    pub alerts: Option<AlertsConfig>,
     /// How upstreams that the vendor table does not know write their replies, by name.
     pub profiles: Profiles,
 }
@@ -67,7 +71,7 @@ pub struct Config {
 pub struct StateConfig {
     /// The folder of the state file.
     pub path: Option<String>,
-    /// A Redis or Valkey URL for a fleet.
+    /// A Redis or Valkey URL for a fleet. Not supported yet: a config that has one is refused.
     pub redis: Option<String>,
     /// What to do while the file cannot be written.
     pub on_failure: StateFailure,
@@ -204,11 +208,30 @@ pub enum Headers {
     Ignore,
 }
 
+/// What becomes of a call whose body cannot be read as a whole: it is too large, compressed or not JSON.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unread {
+    /// Its tokens are not counted before its reply says what they were.
+    Pass,
+    /// Its tokens are taken from its length.
+    #[default]
+    Estimate,
+    /// It is refused.
+    Refuse,
+}
+
+impl Unread {
+    /// All of them, by their name in the config.
+    pub const NAMES: [(&str, Unread); 3] =
+        [("pass", Unread::Pass), ("estimate", Unread::Estimate), ("refuse", Unread::Refuse)];
+}
+
 /// One service.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ServiceConfig {
-    /// The preset it starts from, by name. What that says is already in the other fields.
+    /// The preset it starts from, by name; a service of a file that is called as a preset starts from that one. What the
+    /// preset says is already in the other fields.
     pub preset: Option<String>,
     /// The tier or plan of the preset whose limits it has.
     pub tier: Option<String>,
@@ -232,6 +255,8 @@ pub struct ServiceConfig {
     pub headers: Headers,
     /// What a reservation above the actual cost does.
     pub settle: SettleRule,
+    /// What becomes of a call whose body cannot be read.
+    pub unread: Unread,
     /// Retry rules; what is not written is left to the preset or the user of the library.
     pub retry: RetryConfig,
     /// Circuit breaker; absent means none.
@@ -342,11 +367,19 @@ pub struct BackoffConfig {
     pub byte_penalty_multiplier: u16,
     /// Whether calls wait for the end of a window; else they only go throttled from its beginning.
     pub waits: bool,
+    /// The longest wait that a reply or a report can ask for. If absent, as long as the service's longest window, and at
+    /// least an hour.
+    pub max_wait: Option<Duration>,
 }
 
 impl Default for BackoffConfig {
     fn default() -> Self {
-        BackoffConfig { window: Duration::from_secs(10), byte_penalty_multiplier: 20, waits: true }
+        BackoffConfig {
+            window: Duration::from_secs(10),
+            byte_penalty_multiplier: 20,
+            waits: true,
+            max_wait: None,
+        }
     }
 }
 
@@ -436,7 +469,7 @@ impl Default for Config {
             services: BTreeMap::new(),
             loop_types: BTreeMap::new(),
             loops: Limits::default(),
-            alerts: AlertsConfig::default(),
+            alerts: None,
             profiles: Profiles::default(),
         }
     }

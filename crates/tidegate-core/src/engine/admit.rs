@@ -11,7 +11,7 @@ use super::roster::Roster;
 use super::route::Skeleton;
 use super::{Admission, Engine, Grant, MAX_UNIT_KINDS, Ticket, Units, Verdict};
 use crate::algorithm::UNBOUNDED;
-use crate::call::Call;
+use crate::call::{Call, Estimated};
 use crate::priority::Priority;
 use crate::refusal::{Reason, Refusal};
 use crate::time::Nanos;
@@ -289,7 +289,7 @@ impl Engine {
         units: &mut Units,
         route: &[Use],
         class: Priority,
-        estimated: bool,
+        estimated: Estimated,
     ) -> Option<(u32, u64, u64)> {
         for &(limit, slot) in route {
             let held = &self.limits[limit as usize];
@@ -302,6 +302,7 @@ impl Engine {
             let cost = units[slot as usize];
             if cost > capacity {
                 // What was only learned makes nothing impossible that is allowed: the rest is debt.
+                let estimated = estimated.covers(spec.definition.dimension().as_ref());
                 if !estimated && cost > spec.most().saturating_sub(withheld).max(capacity) {
                     return Some((limit, cost, capacity));
                 }

@@ -25,6 +25,10 @@
 //! once: that every such limit may have done so is written down once for all of them. After a crash one that is not in
 //! the book has spent its seed.
 //!
+//! If what is on disk is not all that was written there, or cannot be read, it is not known what was spent
+//! ([`Unknown`]). Then every limit begins as spent, for a window: the ones that there are at once, those of loops and keys
+//! when they are made within a window of the restart.
+//!
 //! In-flight limits do the same with slots: a page promises how many more may be held than are. Those count as held after
 //! a crash, until their calls can be expected to have ended.
 
@@ -69,6 +73,13 @@ pub(crate) struct Book {
     pub crashed: Option<(Nanos, BTreeMap<Arc<str>, u64>)>,
     /// Slots of calls that were in flight at the crash: until when, where, how many.
     pub orphans: Vec<(Nanos, u32, u64)>,
+    /// When it was found that what was spent is not known: of any limit, and of those of keys.
+    pub unknown: Option<Nanos>,
+    pub unknown_keys: Option<Nanos>,
+    /// Limits that began as spent, to be told of.
+    pub began_spent: Vec<Arc<str>>,
+    /// Nothing that was written is on disk any more.
+    rewrite: bool,
     /// Something beside limits is to be written.
     pub facts_due: bool,
     /// How long a page takes, twice.
@@ -98,6 +109,20 @@ pub struct Found {
     pub facts: Option<Facts>,
     /// Whether those who wrote it did not stop by themselves: what they promised counts as spent.
     pub crashed: bool,
+    /// Of which limits it does not say what was spent.
+    pub unknown: Unknown,
+}
+
+/// Of which limits it is not known what was spent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unknown {
+    /// All that was written is there.
+    #[default]
+    None,
+    /// Of those that each API key has.
+    Keys,
+    /// Of all.
+    All,
 }
 
 impl Engine {
@@ -109,12 +134,18 @@ impl Engine {
     /// If something that was found can never have been written.
     pub fn keep_book(&mut self, found: Found, now: Nanos) -> Result<(), Impossible> {
         let now = self.clock(now);
-        let Found { limits, facts, crashed } = found;
+        let Found { limits, facts, crashed, unknown } = found;
         for (_, kept) in &limits {
             kept.revive(now, self.unix_offset)?;
         }
         let facts = facts.unwrap_or_default();
         let crashed_at = if crashed { Some(now) } else { facts.crashed_at() };
+        let before = facts.unknown_at();
+        let (unknown, unknown_keys) = match unknown {
+            Unknown::None => before,
+            Unknown::Keys => (before.0, Some(now)),
+            Unknown::All => (Some(now), before.1),
+        };
         let unclaimed = limits.into_iter().collect();
         self.book = Some(Box::new(Book {
             due: BTreeSet::new(),
@@ -123,6 +154,10 @@ impl Engine {
             lost: crashed,
             crashed: crashed_at.map(|at| (at, facts.seeds.clone())),
             orphans: Vec::new(),
+            unknown,
+            unknown_keys,
+            began_spent: Vec::new(),
+            rewrite: false,
             facts_due: true,
             span: SPAN,
             durations: HashMap::new(),
@@ -141,6 +176,11 @@ impl Engine {
     #[must_use]
     pub fn has_pages(&self) -> bool {
         self.book.as_ref().is_some_and(|book| !book.due.is_empty() || !book.gone.is_empty() || book.facts_due)
+    }
+
+    /// Returns the names of limits that began as spent since this was last asked: what was really spent is not known.
+    pub fn take_begun_as_spent(&mut self) -> Vec<Arc<str>> {
+        self.book.as_mut().map(|book| std::mem::take(&mut book.began_spent)).unwrap_or_default()
     }
 
     /// How long it takes from when a limit asks until its page is on disk, at most as a rule.
@@ -169,8 +209,12 @@ impl Engine {
         for limit in &due {
             book.due.remove(limit);
         }
+        let rewrite = std::mem::take(&mut book.rewrite);
         let erased = gone.into_iter().map(|name| Page { name, kept: None, limit: u32::MAX, lends: 0 });
         let mut pages: Vec<Page> = erased.collect();
+        if rewrite {
+            pages.extend(self.idle_pages());
+        }
         pages.extend(due.into_iter().filter_map(|limit| self.page(limit, false, now)));
         pages
     }
@@ -190,27 +234,34 @@ impl Engine {
         self.pump(now);
     }
 
-    /// What is on disk is no longer true of any limit.
+    /// What is on disk is no longer true of any limit, or is not there any more.
     pub fn all_pages_due(&mut self) {
         if let Some(book) = &mut self.book {
             book.due.extend(self.lent_limits.iter().copied());
+            (book.rewrite, book.facts_due) = (true, true);
         }
+    }
+
+    /// Pages of limits that are not there: those that were found and not claimed, and those that the config no longer has.
+    fn idle_pages(&self) -> Vec<Page> {
+        let page = |(name, kept): (&Arc<str>, &Kept)| {
+            let (name, kept) = (name.clone(), Some(kept.clone()));
+            Page { name, kept, limit: u32::MAX, lends: 0 }
+        };
+        let unclaimed = self.book.iter().flat_map(|book| &book.unclaimed);
+        unclaimed.chain(self.retired.limits()).map(page).collect()
     }
 
     /// Every limit as it is, with nothing promised: for a clean stop. Nothing goes from now on.
     pub fn last_pages(&mut self, now: Nanos) -> Vec<Page> {
         let now = self.clock(now);
+        self.forget_retired(now);
         let Some(book) = &mut self.book else { return Vec::new() };
         book.due.clear();
-        let unclaimed = book.unclaimed.iter().map(|(name, kept)| Page {
-            name: name.clone(),
-            kept: Some(kept.clone()),
-            limit: u32::MAX,
-            lends: 0,
-        });
         let gone =
             book.gone.iter().map(|name| Page { name: name.clone(), kept: None, limit: u32::MAX, lends: 0 });
-        let mut pages: Vec<Page> = unclaimed.chain(gone).collect();
+        let mut pages: Vec<Page> = gone.collect();
+        pages.extend(self.idle_pages());
         let lent: Vec<u32> = self.lent_limits.iter().copied().collect();
         pages.extend(lent.into_iter().filter_map(|limit| self.page(limit, true, now)));
         pages
@@ -292,6 +343,7 @@ impl Engine {
 
     /// A limit was made: from the first it spends only what is promised.
     pub(super) fn promise_for(&mut self, limit: u32, now: Nanos) {
+        let came_back = self.bring_back(limit, now);
         if self.book.is_none() || !self.limits[limit as usize].meter.counts() {
             return;
         }
@@ -299,7 +351,7 @@ impl Engine {
         self.lent_limits.insert(limit);
         self.see_if_plain(limit);
         let seed = self.specs[self.limits[limit as usize].spec as usize].seed;
-        let is_new = !self.claim(limit, now);
+        let is_new = !came_back && !self.claim(limit, now);
         if is_new
             && seed > 0
             && let Some(lent) = &mut self.limits[limit as usize].lent
@@ -309,14 +361,17 @@ impl Engine {
         self.want_loan(limit, 1, now);
     }
 
-    /// A limit is no more: neither should its page be.
+    /// A limit is no more: neither should its page be, unless what was spent of it still counts.
     pub(super) fn erase(&mut self, limit: u32) {
         if self.book.is_some() && self.lent_limits.contains(&limit) {
             let name = self.limit_name(limit);
+            let retired = self.retired.has(&name);
             let Some(book) = &mut self.book else { return };
             book.due.remove(&limit);
             book.orphans.retain(|(_, held, _)| *held != limit);
-            book.gone.push(name);
+            if !retired {
+                book.gone.push(name);
+            }
         }
     }
 

@@ -1,8 +1,9 @@
 //! Configs coming into force: at the start, on reload, and one limit at a time.
 //!
 //! A limit is known by its name. One that stays keeps what was spent and who waits; one whose algorithm
-//! changed carries the spent units over; one that is gone lets its waiters go on without it. A config that
-//! cannot be is refused before anything changes.
+//! changed carries the spent units over; one that is gone lets its waiters go on without it, and has what was spent
+//! of it again if it comes back before that no longer counts (see `retired`). A config that cannot be is refused
+//! before anything changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use crate::breaker::BreakerPolicy;
 use crate::config::{BreakerScope, Config, Limits, Problem, RateLimit, Reserve, ServiceConfig};
 use crate::dimension::Dimension;
 use crate::limit::{Counts, Definition, Spec};
+use crate::pattern::Pattern;
 use crate::rate::{Algorithm, MAX_UNITS};
 use crate::time::Nanos;
 use crate::tree::NIL;
@@ -45,6 +47,9 @@ pub enum ChangeError {
     /// No limit has that name.
     #[error("there is no limit named `{0}`")]
     UnknownLimit(String),
+    /// The limit counts what is in flight, which comes back when calls end.
+    #[error("`{0}` counts what is in flight: slots come back when their calls end, and cannot be reset")]
+    NothingToReset(String),
     /// The config says what cannot be.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Invalid(Vec<Problem>),
@@ -64,6 +69,7 @@ impl Engine {
         self.tag = super::fresh_tag();
         self.apply(config, now);
         self.seat_again(waiting, now);
+        self.bring_back_windows(now);
         self.pump(now);
         Ok(())
     }
@@ -150,15 +156,14 @@ impl Engine {
             };
             let per_key = service.per_key;
             let specs = self.define(name, &service.limits, per_key, now);
-            let pattern = |text: &str| crate::pattern::Pattern::new(text);
             let endpoints = service.endpoints.iter().map(|(text, limits)| {
                 let level = format!("{name}/endpoint:{text}");
-                (pattern(text), self.define(&level, limits, per_key, now))
+                (Pattern::of_endpoints(text), self.define(&level, limits, per_key, now))
             });
             let endpoints = endpoints.collect();
             let models = service.models.iter().map(|(text, limits)| {
                 let level = format!("{name}/model:{text}");
-                (pattern(text), self.define(&level, limits, per_key, now))
+                (Pattern::new(text), self.define(&level, limits, per_key, now))
             });
             let models = models.collect();
             let breakers = self.define_breakers(name, service, now);
@@ -168,6 +173,11 @@ impl Engine {
             held.set_rules(service);
             self.set_ramp(index, service.ramp.as_ref(), now);
         }
+        // Routes to a service that is gone are kept for calls in flight; its limits are not.
+        for service in self.services.iter_mut().filter(|service| service.gone) {
+            (service.specs, service.endpoints, service.models) = (Vec::new(), Vec::new(), Vec::new());
+            service.breakers = Breakers::default();
+        }
         self.loop_types.clear();
         for (name, loop_type) in &config.loop_types {
             let specs = self.define(&format!("loop_type:{name}"), &loop_type.limits, false, now);
@@ -176,7 +186,8 @@ impl Engine {
             self.loop_types.insert(name.as_str().into(), loop_type);
         }
         self.customs = customs(config);
-        self.remove_gone();
+        self.remove_gone(now);
+        self.forget_retired(now);
         self.keep_windows(now);
         self.shapes.clear();
         for index in 0..self.loops.len() as u32 {
@@ -300,28 +311,25 @@ impl Engine {
     }
 
     /// Frees the limits of definitions that are no longer there. Nobody waits at this moment.
-    fn remove_gone(&mut self) {
+    fn remove_gone(&mut self, now: Nanos) {
         let gone: BTreeSet<u32> =
             (0..self.specs.len() as u32).filter(|spec| self.specs[*spec as usize].gone).collect();
         let loop_owned = |engine: &Engine, limit: u32| engine.limits[limit as usize].owner != NIL;
         for spec in &gone {
             let shared = std::mem::replace(&mut self.specs[*spec as usize].shared, NIL);
             if shared != NIL {
-                self.remove_limit(shared);
+                self.retire(shared, now);
             }
         }
-        let mut keyed = Vec::new();
-        self.key_instances.retain(|(spec, _), limit| {
-            if gone.contains(spec) {
-                keyed.push(*limit);
-            }
-            !gone.contains(spec)
-        });
+        let of_gone = self.key_instances.iter().filter(|((spec, _), _)| gone.contains(spec));
+        let mut keyed: Vec<u32> = of_gone.map(|(_, limit)| *limit).collect();
         keyed.sort_unstable();
+        // While their keys are known: they are part of their names.
         for limit in keyed {
             debug_assert!(!loop_owned(self, limit));
-            self.remove_limit(limit);
+            self.retire(limit, now);
         }
+        self.key_instances.retain(|(spec, _), _| !gone.contains(spec));
     }
 }
 

@@ -109,7 +109,7 @@ impl Engine {
         let outcome = match fate {
             Fate::Unknown => Outcome::Ignored,
             Fate::Answered => Outcome::Success,
-            Fate::Failed { .. } | Fate::Unreached => Outcome::Failure,
+            Fate::Failed { .. } | Fate::Unreached | Fate::Unprocessed => Outcome::Failure,
             Fate::TurnedAway { .. } | Fate::OutOfQuota => circuit.breaker().policy().outcome_of_refusal(),
         };
         let took = now.since(call.at);
@@ -131,6 +131,7 @@ impl Engine {
     pub fn answered(&mut self, grant: &Grant, now: Nanos) {
         let now = self.clock(now);
         let call = self.in_flight[grant].clone();
+        self.end_rows(&call);
         self.report(grant, &call, &Fate::Answered, now);
         self.advance(now);
     }

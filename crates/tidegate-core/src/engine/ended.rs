@@ -55,6 +55,9 @@ pub enum Fate {
     Answered,
     /// It never got there: everything that it reserved comes back.
     Unreached,
+    /// It was sent, and the upstream says that it did not process it (an HTTP/2 stream that was refused). Tokens and bytes
+    /// come back. The request stays spent: attempts that are sent stay within the limit.
+    Unprocessed,
     /// The upstream failed: an error of its own, or no answer at all.
     Failed {
         /// How long it wants to be left alone, if it said.

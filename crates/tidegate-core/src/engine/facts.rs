@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Engine;
 use super::learned::LearnedLimit;
 use crate::algorithm::Meter;
+use crate::kept::is_zero;
 use crate::time::{Nanos, whole_nanos};
 use crate::tree::NIL;
 
@@ -25,6 +26,12 @@ pub struct Facts {
     pub(super) seeds: BTreeMap<Arc<str>, u64>,
     /// When a crash was last found: until a window later some loops may have spent their seed before it.
     crashed_ns: Option<u64>,
+    /// When it was found that what was spent is not known: until a window later a limit that is made begins as spent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown_ns: Option<u64>,
+    /// The same of limits that each API key has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown_keys_ns: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +40,9 @@ struct KeptWindow {
     until_ns: u64,
     /// Until when calls go throttled.
     tail_ns: u64,
+    /// Until when an operator set it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    by_hand_ns: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +57,11 @@ impl Facts {
     pub(super) fn crashed_at(&self) -> Option<Nanos> {
         self.crashed_ns.map(Nanos)
     }
+
+    /// Since when it is not known what was spent: of any limit, and of those of keys.
+    pub(super) fn unknown_at(&self) -> (Option<Nanos>, Option<Nanos>) {
+        (self.unknown_ns.map(Nanos), self.unknown_keys_ns.map(Nanos))
+    }
 }
 
 impl Engine {
@@ -60,11 +75,14 @@ impl Engine {
     /// The same, changed or not: for a clean stop.
     pub fn all_facts(&mut self, now: Nanos) -> Facts {
         let now = self.clock(now);
-        let windows = self.window_ends().filter(|(_, until, tail)| *until > now || *tail > now);
-        let windows = windows.map(|(key, until, tail)| KeptWindow {
+        let retired = self.retired.windows().iter().map(|(key, ends)| (key, *ends));
+        let windows = self.window_ends().chain(retired);
+        let windows = windows.filter(|(_, [until, tail, _])| *until > now || *tail > now);
+        let windows = windows.map(|(key, [until, tail, by_hand])| KeptWindow {
             key: key.clone(),
             until_ns: until.0,
             tail_ns: tail.0,
+            by_hand_ns: by_hand.0,
         });
         let seeds = self.seeds();
         let mut facts = Facts { windows: windows.collect(), seeds, ..Facts::default() };
@@ -82,6 +100,8 @@ impl Engine {
         facts.learned = shared.filter_map(|limit| self.learned_of(limit)).collect();
         if let Some(book) = &self.book {
             facts.crashed_ns = book.crashed.as_ref().map(|(at, _)| at.0);
+            facts.unknown_ns = book.unknown.map(|at| at.0);
+            facts.unknown_keys_ns = book.unknown_keys.map(|at| at.0);
             for (service, durations) in &book.durations {
                 let name = self.service_index.iter().find(|(_, index)| *index == service);
                 if let Some(((name, _), took)) = name.zip(durations.nearly_all()) {
@@ -114,8 +134,13 @@ impl Engine {
         for learned in &facts.learned {
             self.remember(learned, now);
         }
-        for KeptWindow { key, until_ns, tail_ns } in &facts.windows {
-            self.reopen(key, Nanos(*until_ns), Nanos(*tail_ns), now);
+        for KeptWindow { key, until_ns, tail_ns, by_hand_ns } in &facts.windows {
+            let ends = [until_ns, tail_ns, by_hand_ns].map(|ns| Nanos(*ns));
+            match self.scope_named(key) {
+                Some(_) => self.reopen(key, ends, now),
+                // The config may have it again.
+                None => self.retire_window(key.clone(), ends),
+            }
         }
         for (service, took) in &facts.in_flight_ns {
             if let Some(service) = self.service_named(service)

@@ -1,7 +1,7 @@
-//! What a reply tells, brought to the limits it is about: which of them it means, what N is, and how it counts.
+//! What a reply states of the limits that it is about: what N is, and how the upstream counts. Which limit that is
+//! stands in `attribution`.
 
 use super::ended::Told;
-use super::lane::Use;
 use super::lesson::Lesson;
 use super::school::ON_ITS_WAY;
 use super::{Engine, InFlightCall};
@@ -10,7 +10,7 @@ use crate::config::Headers;
 use crate::dimension::Dimension;
 use crate::learn::evidence::Word;
 use crate::learn::mirror::{Mark, Mirror};
-use crate::limit::{Counts, Definition};
+use crate::limit::Definition;
 use crate::rate::{MAX_UNITS, Rate};
 use crate::time::Nanos;
 
@@ -39,7 +39,8 @@ impl Engine {
         };
         let mut explained = false;
         for told in told {
-            let Some((limit, slot)) = self.mirrored_limit(call, told) else { continue };
+            self.rule_out(call, told, now);
+            let Some((limit, slot)) = self.limit_meant(call, told) else { continue };
             let cost = call.units[slot as usize];
             explained |= told.remaining.is_some_and(|remaining| remaining < cost.max(1));
             if headers == Headers::Ignore || !self.learn_units(limit, told, headers, call.at, now) {
@@ -69,24 +70,6 @@ impl Engine {
                 self.see_what_is_mirrored(skeleton);
             }
         }
-    }
-
-    /// The limit on a call's way that a reply tells of, and what counts there. The narrowest level counts; of several
-    /// windows the stated one, else the one with that N, else the shortest that lasts until the reset.
-    fn mirrored_limit(&self, call: &InFlightCall, told: &Told) -> Option<Use> {
-        let reset = told.reset.unwrap_or_default();
-        let candidates = self.skeletons[call.skeleton as usize].uses.iter().filter_map(|&(limit, slot)| {
-            let held = &self.limits[limit as usize];
-            let spec = &self.specs[held.spec as usize];
-            let Counts::Rate { dimension, rate, .. } = &spec.written.counts else { return None };
-            let window = rate.window();
-            let stated = told.window.is_none_or(|stated| stated == window);
-            let is_it = *dimension == told.dimension && stated && super::change::mirrors(&spec.level);
-            let other = told.limit.is_some_and(|units| units != rate.units());
-            let fits = (super::scope::depth(&spec.level), other, window < reset, window);
-            (is_it && held.since <= call.epoch).then_some((fits, limit, slot))
-        });
-        candidates.min().map(|(_, limit, slot)| (limit, slot))
     }
 
     /// A reply states N. Says whether what it tells is about this limit at all.
@@ -148,6 +131,10 @@ impl Engine {
             return false;
         }
         let units = spec.learned.told(rate.units());
+        // A reply about another N says nothing about how this limit counts.
+        if told.limit != Some(units) {
+            return false;
+        }
         let word = Word { at, remaining, reset: told.reset, used: mark.used, units, window: rate.window() };
         let known = spec.learned.bucket;
         let Some(mirror) = self.school.mirrors.get_mut(&limit) else { return false };

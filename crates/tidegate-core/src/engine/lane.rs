@@ -75,7 +75,7 @@ pub(crate) struct Run {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Like {
     pub units: Units,
-    pub estimated: bool,
+    pub estimated: crate::call::Estimated,
     pub shape: Arc<Shape>,
 }
 

@@ -131,7 +131,7 @@ impl Engine {
             self.loops[loop_ as usize].first = NIL;
         }
         for limit in old {
-            self.remove_limit(limit);
+            self.retire(limit, now);
         }
     }
 
@@ -190,6 +190,7 @@ impl Engine {
         self.dirty.retain(|marked| marked.0 != limit);
         self.lent_limits.remove(&limit);
         self.school.forget(limit);
+        self.dropped_debt.remove(&limit);
         self.free_limits.push(limit);
     }
 }

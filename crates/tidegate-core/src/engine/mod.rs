@@ -11,7 +11,9 @@
 
 mod admit;
 mod arrived;
+mod attribution;
 mod book;
+mod bounds;
 mod change;
 mod circuit;
 pub(crate) mod contention;
@@ -43,6 +45,7 @@ mod predict;
 mod pump;
 mod reroute;
 mod reseat;
+mod retired;
 mod review;
 mod revive;
 mod roster;
@@ -64,7 +67,7 @@ use std::time::Duration;
 use hashbrown::HashMap;
 
 pub use arrived::Arrived;
-pub use book::{Found, Page};
+pub use book::{Found, Page, Unknown};
 pub use change::ChangeError;
 pub use circuit::{BreakerState, BreakerStatus};
 pub use ended::{Ended, Exhausted, Fate, Told};
@@ -90,11 +93,14 @@ use self::loop_index::LoopIndex;
 use self::loops::LoopRecord;
 use self::news::Bulletin;
 use self::pump::Candidate;
+use self::retired::Retired;
 use self::route::{LoopType, Service, Skeleton, SkeletonKey};
 use self::school::School;
 use self::windows::Window;
+use crate::algorithm::Meter;
 use crate::call::Shape;
 use crate::config::Config;
+use crate::fingerprint::Salt;
 use crate::limit::{Limit, Spec};
 use crate::priority::Priority;
 use crate::refusal::Refusal;
@@ -218,6 +224,12 @@ pub struct Engine {
     lent_limits: BTreeSet<u32>,
     /// What is written down before it is spent, if anything is.
     book: Option<Box<Book>>,
+    /// Units of debt above the bound that were dropped, by limit.
+    dropped_debt: HashMap<u32, u64>,
+    /// What the config no longer has, and still counts.
+    retired: Retired,
+    /// What API keys are named by.
+    salt: Salt,
 }
 
 impl Engine {
@@ -280,6 +292,9 @@ impl Engine {
             loan_requests: Vec::new(),
             lent_limits: BTreeSet::new(),
             book: None,
+            dropped_debt: HashMap::new(),
+            retired: Retired::default(),
+            salt: Salt::default(),
         };
         engine.configure(config)?;
         Ok(engine)
@@ -335,15 +350,58 @@ impl Engine {
         self.waiting
     }
 
+    /// Sets the salt of the fingerprints that API keys are named by. To be done before the first call.
+    pub fn set_salt(&mut self, salt: Salt) {
+        self.salt = salt;
+    }
+
+    /// Returns the fingerprint by which an API key is named here.
+    #[must_use]
+    pub fn fingerprint(&self, secret: &str) -> String {
+        self.salt.fingerprint(secret)
+    }
+
     /// The latest time the engine has seen.
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.now
     }
 
-    /// The wall clock was found to differ: calendar windows that open from now on follow it.
+    /// The wall clock shows `unix` at `now`. Calendar windows end when it shows their end; a step of it never gives a
+    /// stretch of the calendar a second allowance.
     pub fn set_wall_clock(&mut self, now: Nanos, unix: Duration) {
+        let now = self.clock(now);
         self.unix_offset = i128::try_from(unix.as_nanos()).unwrap_or(i128::MAX) - i128::from(now.0);
+        let calendars: BTreeSet<u32> =
+            (0..self.specs.len() as u32).filter(|spec| self.specs[*spec as usize].has_calendar()).collect();
+        if calendars.is_empty() {
+            return;
+        }
+        for limit in 0..self.limits.len() as u32 {
+            let held = &mut self.limits[limit as usize];
+            if calendars.contains(&held.spec)
+                && let Meter::Fixed(window) = &mut held.meter
+                && window.follow(self.unix_offset, now)
+                && !self.free_limits.contains(&limit)
+            {
+                self.touched(limit);
+                self.page_due(limit);
+            }
+        }
+        self.pump(now);
+    }
+
+    /// Returns what the wall clock shows at `now`, as far as the engine knows.
+    #[must_use]
+    pub fn wall_clock(&self, now: Nanos) -> Duration {
+        let unix = u64::try_from(i128::from(now.0) + self.unix_offset).unwrap_or(0);
+        Duration::from_nanos(unix)
+    }
+
+    /// Returns whether any limit follows a calendar, and so the wall clock.
+    #[must_use]
+    pub fn has_calendars(&self) -> bool {
+        self.specs.iter().any(|spec| !spec.gone && spec.has_calendar())
     }
 
     /// Takes the time: it never goes backwards.

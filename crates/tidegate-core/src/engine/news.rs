@@ -1,4 +1,4 @@
-//! What happens to windows and breakers, told as it happens.
+//! What happens to windows, breakers and limits, told as it happens.
 //!
 //! Told are the changes that somebody or something makes: a window opens, is extended or is cleared, a breaker opens or
 //! closes. What time alone does (a window runs out, a breaker is due for a probe) follows from what was told before, and
@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Engine;
 use crate::breaker::Effect;
@@ -14,7 +15,7 @@ use crate::time::Nanos;
 /// So many are kept for whoever asks; then the oldest go.
 const KEPT: usize = 1024;
 
-/// Something happened to a window or a breaker.
+/// Something happened to a window, a breaker or a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum News {
@@ -41,6 +42,29 @@ pub enum News {
     BreakerClosed {
         /// Its name.
         name: Arc<str>,
+    },
+    /// A reply or a report asked for a longer wait than its service allows, and got the longest one.
+    WaitCut {
+        /// Which service.
+        service: Arc<str>,
+        /// What it asked for.
+        asked: Duration,
+        /// What it got.
+        allowed: Duration,
+    },
+    /// A call cost more than the bound on debt lets a limit count: the rest was dropped.
+    DebtDropped {
+        /// Which limit.
+        limit: Arc<str>,
+        /// How many units were dropped.
+        units: u64,
+    },
+    /// A limit begins unspent, by an operator's request.
+    LimitReset {
+        /// Which limit.
+        limit: Arc<str>,
+        /// Units that counted before.
+        used: u64,
     },
 }
 

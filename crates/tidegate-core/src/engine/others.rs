@@ -36,7 +36,9 @@ impl Engine {
         let Some(rate) = spec.written.rate_of() else { return };
         let units = spec.learned.told(rate.units());
         let window = rate.window();
-        if let (Meter::Fixed(fixed), Some(reset)) = (&mut self.limits[limit as usize].meter, told.reset)
+        let same_n = told.limit.is_none_or(|stated| stated == units);
+        if let (Meter::Fixed(fixed), Some(reset), true) =
+            (&mut self.limits[limit as usize].meter, told.reset, same_n)
             && fixed.ends_by(now.after(reset), now)
         {
             self.page_due(limit);
@@ -74,7 +76,9 @@ impl Engine {
             }
         } else if more + uncounted < 0 {
             let less = u64::try_from(-(more + uncounted)).unwrap_or(u64::MAX);
-            self.refund_others(limit, less, now);
+            // A refusal is no sign that there is room, nor is what remains of another N: requests of ours that were
+            // refused stay counted then.
+            self.refund_others(limit, less, counted && same_n, now);
         }
         self.leave_room_for_others(limit, window, now);
     }
@@ -93,10 +97,12 @@ impl Engine {
         units
     }
 
-    fn refund_others(&mut self, limit: u32, units: u64, now: Nanos) {
+    /// Gives back up to `units` that were charged for others and, `with_own`, for refused requests of ours.
+    fn refund_others(&mut self, limit: u32, units: u64, with_own: bool, now: Nanos) {
         let mut left = units;
-        while let Some((units, charged)) =
-            self.school.mirrors.get_mut(&limit).and_then(|mirror| mirror.take_back(left)).filter(|_| left > 0)
+        while left > 0
+            && let Some(mirror) = self.school.mirrors.get_mut(&limit)
+            && let Some((units, charged)) = mirror.take_back(left, with_own)
         {
             left -= units;
             self.give_back_to_others(limit, units, charged, now);

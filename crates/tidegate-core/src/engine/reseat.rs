@@ -37,10 +37,13 @@ impl Engine {
     pub(super) fn unseat_model(&mut self, service: u32, model: &str) -> Vec<Unseated> {
         let of_service = |lane: &&u32| {
             let skeleton = &self.skeletons[self.lanes[**lane as usize].skeleton as usize];
-            skeleton.service == service && skeleton.key.model.is_none()
+            skeleton.service == service
         };
         let lanes = self.lane_index.values().filter(of_service);
-        let asks = |call: &u32| self.run_of(*call).like.shape.model.as_deref() == Some(model);
+        let asks = |call: &u32| {
+            let shape = &self.run_of(*call).like.shape;
+            [&shape.model, &shape.other_model].into_iter().flatten().any(|name| **name == *model)
+        };
         let asking = lanes.flat_map(|lane| self.calls_of(*lane)).filter(asks).collect();
         self.unseat(asking)
     }

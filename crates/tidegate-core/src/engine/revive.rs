@@ -11,6 +11,29 @@ impl Engine {
     /// Gives a limit that was just made what was kept of it, or what it may have spent without a page. Says whether there
     /// was anything: then it may spend nothing before that is written down again.
     pub(super) fn claim(&mut self, limit: u32, now: Nanos) -> bool {
+        let claimed = self.claim_page(limit, now);
+        self.begin_as_spent(limit, now) || claimed
+    }
+
+    /// Counts a limit as spent if that may be so: what was spent within the last window is not known. Returns whether it is.
+    fn begin_as_spent(&mut self, limit: u32, now: Nanos) -> bool {
+        let spec = &self.specs[self.limits[limit as usize].spec as usize];
+        let Some(book) = &self.book else { return false };
+        let keyed = if spec.per_key { book.unknown_keys } else { None };
+        let Some(at) = book.unknown.max(keyed) else { return false };
+        let counts = spec.written.rate_of().map_or(super::book::LONGEST, |rate| rate.window());
+        if at.after(counts) <= now {
+            return false;
+        }
+        let spent = spec.definition.whole().saturating_sub(self.limits[limit as usize].meter.used(now));
+        self.count_as_spent(limit, spent, super::book::LONGEST, now);
+        let name = self.limit_name(limit);
+        self.book.iter_mut().for_each(|book| book.began_spent.push(name.clone()));
+        true
+    }
+
+    /// Gives a limit that was just made its page, or what it may have spent without one.
+    fn claim_page(&mut self, limit: u32, now: Nanos) -> bool {
         let Some(book) = &self.book else { return false };
         if book.unclaimed.is_empty() && book.crashed.is_none() {
             return false;
@@ -44,7 +67,13 @@ impl Engine {
         }
     }
 
-    fn revive(&mut self, limit: u32, kept: &Kept, promised: u64, now: Nanos) -> Result<(), Impossible> {
+    pub(super) fn revive(
+        &mut self,
+        limit: u32,
+        kept: &Kept,
+        promised: u64,
+        now: Nanos,
+    ) -> Result<(), Impossible> {
         let (old, meter) = kept.revive(now, self.unix_offset)?;
         let spec = self.limits[limit as usize].spec as usize;
         let held = match &meter {

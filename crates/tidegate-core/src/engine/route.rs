@@ -101,6 +101,8 @@ pub(crate) struct SkeletonKey {
     service: u32,
     pub endpoint: Option<Box<str>>,
     pub model: Option<Box<str>>,
+    /// The pattern of another model that calls name. At most one, so that there are only so many routes.
+    pub second_model: Option<Box<str>>,
     /// A model that no pattern names, if a window sets it apart.
     pub other_model: Option<Arc<str>>,
     pub loop_type: Option<Box<str>>,
@@ -179,15 +181,20 @@ impl Engine {
             Some(patterns[found].0.text().into())
         };
         let loop_type = shape.loop_type.clone().filter(|name| self.loop_types.contains_key(name));
-        let model = pick(&held.models, shape.model.as_deref());
-        let other_model = shape.model.clone().filter(|name| held.other_models.contains(name));
+        let models = [&shape.model, &shape.other_model];
+        let [mut model, mut second_model] = models.map(|model| pick(&held.models, model.as_deref()));
+        let set_apart = models.into_iter().flatten().find(|name| held.other_models.contains(name)).cloned();
+        if model.is_none() || model == second_model {
+            model = second_model.take().or(model);
+        }
         let key = SkeletonKey {
             service,
             endpoint: pick(&held.endpoints, shape.endpoint.as_deref()),
-            other_model: other_model.filter(|_| model.is_none()),
+            other_model: set_apart,
             model,
+            second_model,
             loop_type,
-            key: shape.key.clone().filter(|_| held.per_key),
+            key: shape.key.as_ref().filter(|_| held.per_key).map(|key| key.fingerprint(&self.salt)),
         };
         let skeleton = match self.skeleton_index.get(&key) {
             Some(skeleton) => *skeleton,
@@ -282,17 +289,14 @@ impl Engine {
         });
         // Freed in an order that does not depend on the hash map's.
         self.free_skeletons.sort_unstable();
-        let mut unused = Vec::new();
-        self.key_instances.retain(|(_, name), limit| {
-            if idle(name) {
-                unused.push(*limit);
-            }
-            !idle(name)
-        });
+        let of_idle = self.key_instances.iter().filter(|((_, name), _)| idle(name));
+        let mut unused: Vec<u32> = of_idle.map(|(_, limit)| *limit).collect();
         unused.sort_unstable();
+        // While their keys are known: they are part of the names that their pages have.
         for limit in unused {
             self.remove_limit(limit);
         }
+        self.key_instances.retain(|(_, name), _| !idle(name));
         // Routes that calls and shapes remember may be gone.
         self.routes_changed();
         self.key_gc_at = (2 * self.skeleton_index.len()).max(MAX_KEY_SKELETONS);
@@ -310,6 +314,7 @@ impl Engine {
         specs.extend(&service.specs);
         specs.extend(of(&service.endpoints, &key.endpoint));
         specs.extend(of(&service.models, &key.model));
+        specs.extend(of(&service.models, &key.second_model));
         let loop_type = key.loop_type.as_ref().and_then(|name| self.loop_types.get(name)).cloned();
         specs.extend(loop_type.iter().flat_map(|loop_type| &loop_type.specs));
         let (observe, keep, penalty) =

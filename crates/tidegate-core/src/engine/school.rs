@@ -30,6 +30,8 @@ pub(crate) struct School {
     pub(super) mirrors: BTreeMap<u32, Mirror>,
     /// By the place of calls in flight.
     marks: Vec<Vec<Marked>>,
+    /// By definition: each N that replies stated with a reset too far away for it to be that definition's.
+    pub(super) other_windows: BTreeMap<u32, Vec<u64>>,
     /// By definition.
     pub(super) ceilings: BTreeMap<u32, Felt>,
     /// By service.
@@ -74,6 +76,7 @@ impl Default for School {
         School {
             mirrors: BTreeMap::new(),
             marks: Vec::new(),
+            other_windows: BTreeMap::new(),
             ceilings: BTreeMap::new(),
             spreads: BTreeMap::new(),
             apart: Duration::ZERO,

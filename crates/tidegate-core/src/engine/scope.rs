@@ -66,7 +66,10 @@ impl Engine {
             Scope::Endpoint(service, pattern) => {
                 held.service == *service && key.endpoint.as_ref() == Some(pattern)
             }
-            Scope::Model(service, pattern) => held.service == *service && key.model.as_ref() == Some(pattern),
+            Scope::Model(service, pattern) => {
+                held.service == *service
+                    && [&key.model, &key.second_model].into_iter().flatten().any(|model| model == pattern)
+            }
             Scope::OtherModel(service, model) => {
                 held.service == *service && key.other_model.as_ref() == Some(model)
             }

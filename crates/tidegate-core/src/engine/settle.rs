@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ended::{Ended, Fate};
 use super::route::Skeleton;
-use super::{Departure, Engine, Grant, InFlightCall, SLOT};
+use super::{Departure, Engine, Grant, InFlightCall, MAX_UNIT_KINDS, SLOT};
 use crate::call::Cost;
 use crate::dimension::Dimension;
 use crate::time::Nanos;
@@ -26,8 +26,9 @@ impl Engine {
         }
     }
 
-    /// The call ended so. One that was turned away opens a backoff window for those like it, and gets back what it
-    /// reserved unless the upstream counts it all the same; and its breaker hears of it.
+    /// Ends a call and applies what its outcome says: learning, backoff windows, the breaker, the cost. A refused call
+    /// opens a backoff window. It gets back what it reserved but for its request, or nothing if the upstream counts
+    /// refused calls.
     pub fn end_call(&mut self, grant: Grant, ended: &Ended, now: Nanos) {
         let now = self.clock(now);
         let call = self.in_flight[&grant].clone();
@@ -54,19 +55,20 @@ impl Engine {
                 }
             }
             Fate::Answered => {
+                self.end_rows(&call);
                 self.went_through(&call, now);
                 self.took(&call, now);
                 self.ended_well(&call, true, now);
                 self.coped(&call, false, now);
             }
-            Fate::Unknown | Fate::Unreached | Fate::OutOfQuota => {}
+            Fate::Unknown | Fate::Unreached | Fate::Unprocessed | Fate::OutOfQuota => {}
         }
         self.plan_what_was_learned(now);
         self.report(&grant, &call, &ended.fate, now);
-        if !counted {
-            self.cancel(grant, now);
-        } else {
-            self.finish(grant, ended.cost.as_ref(), now);
+        match ended.fate {
+            Fate::Unreached => self.cancel(grant, now),
+            _ if counted => self.finish(grant, ended.cost.as_ref(), now),
+            _ => self.give_back_refused(grant, now),
         }
         self.plan_what_was_learned(now);
         if self.waiting > 0 {
@@ -113,7 +115,8 @@ impl Engine {
     pub fn spent(&mut self, grant: &Grant, so_far: &Cost, now: Nanos) {
         let now = self.clock(now);
         let call = self.in_flight[grant].clone();
-        let mut grown = call.units;
+        // The least that a limit counted, by kind of unit: no refund may give back what was never charged.
+        let mut counted = [u64::MAX; MAX_UNIT_KINDS];
         for (limit, slot) in self.route_of(call.skeleton, call.loop_) {
             let held = &self.limits[limit as usize];
             let layout = &self.skeletons[call.skeleton as usize].layout;
@@ -123,17 +126,20 @@ impl Engine {
             if cost <= reserved {
                 continue;
             }
-            grown[slot as usize] = cost;
             if held.since > call.epoch || !held.meter.counts() || held.meter.is_in_flight() {
                 continue;
             }
-            self.limits[limit as usize].meter.charge(cost - reserved, now);
-            self.charge_lent(limit, cost - reserved, now);
+            let charged = self.charge_debt(limit, cost - reserved, now);
+            let least = &mut counted[slot as usize];
+            *least = charged.min(*least);
             let lane = (call.loop_, call.skeleton, call.class as u8);
-            self.charge_flow(limit, lane, i128::from(cost) - i128::from(reserved), false, NIL);
+            self.charge_flow(limit, lane, charged.into(), false, NIL);
             self.touched(limit);
         }
-        self.in_flight[grant].units = grown;
+        let units = &mut self.in_flight[grant].units;
+        for (units, more) in units.iter_mut().zip(counted).filter(|(_, more)| *more < u64::MAX) {
+            *units = units.saturating_add(more);
+        }
         if self.waiting > 0 {
             self.advance(now);
             self.pump(now);
@@ -145,7 +151,7 @@ impl Engine {
         let service = self.skeletons[call.skeleton as usize].service;
         match fate {
             Fate::TurnedAway { .. } | Fate::OutOfQuota => self.services[service as usize].failures_count,
-            Fate::Unreached => false,
+            Fate::Unreached | Fate::Unprocessed => false,
             Fate::Answered | Fate::Failed { .. } | Fate::Unknown => true,
         }
     }
@@ -165,17 +171,15 @@ impl Engine {
             let dimension = engine.skeletons[grant.skeleton as usize].layout.dimension(slot);
             let stated = dimension.zip(actual).filter(|(dimension, actual)| actual.states(dimension));
             let Some(cost) = stated.map(|(dimension, actual)| actual.units(dimension)) else { return false };
-            let meter = &mut engine.limits[limit as usize].meter;
-            if cost > reserved {
-                meter.charge(cost - reserved, now);
-                engine.charge_lent(limit, cost - reserved, now);
+            let change = if cost > reserved {
+                i128::from(engine.charge_debt(limit, cost - reserved, now))
             } else if cost < reserved && !keep {
-                meter.refund(reserved - cost, grant.counted, now);
+                engine.limits[limit as usize].meter.refund(reserved - cost, grant.counted, now);
                 engine.keep_what_comes_back(limit, reserved);
+                i128::from(cost) - i128::from(reserved)
             } else {
                 return false;
-            }
-            let change = i128::from(cost) - i128::from(reserved);
+            };
             let lane = (grant.loop_, grant.skeleton, grant.class as u8);
             engine.charge_flow(limit, lane, change, false, NIL);
             true
@@ -280,11 +284,37 @@ impl Engine {
 
     /// The call is known never to have left: everything comes back.
     pub fn cancel(&mut self, grant: Grant, now: Nanos) {
+        self.give_back(grant, |_| true, now);
+    }
+
+    /// The upstream refused the call and does not count it: tokens and bytes come back. The request was sent, so it
+    /// stays spent: attempts stay within the limit whatever the upstream says of them. Only a later reply that states
+    /// more `remaining` gives it back.
+    fn give_back_refused(&mut self, grant: Grant, now: Nanos) {
+        let call = self.in_flight[&grant].clone();
+        for (limit, slot) in self.route_of(call.skeleton, call.loop_) {
+            let is_request =
+                self.skeletons[call.skeleton as usize].layout.dimension(slot) == Some(&Dimension::Requests);
+            if is_request
+                && self.limits[limit as usize].since <= call.epoch
+                && let Some(mirror) = self.school.mirrors.get_mut(&limit)
+            {
+                mirror.keep(call.units[slot as usize], call.counted);
+            }
+        }
+        self.give_back(grant, |dimension| dimension != Some(&Dimension::Requests), now);
+    }
+
+    /// Ends a call. What it reserved of the dimensions that `returns` names comes back.
+    fn give_back(&mut self, grant: Grant, returns: impl Fn(Option<&Dimension>) -> bool, now: Nanos) {
         let now = self.clock(now);
         self.report_lost(&grant, now);
         self.in_flight.forget(&grant);
         let grant = self.in_flight[&grant].clone();
-        self.end(&grant, now, |engine, limit, _, reserved| {
+        self.end(&grant, now, |engine, limit, slot, reserved| {
+            if !returns(engine.skeletons[grant.skeleton as usize].layout.dimension(slot)) {
+                return false;
+            }
             let held = &mut engine.limits[limit as usize];
             held.meter.refund(reserved, grant.counted, now);
             if let Some(lent) = &mut held.lent {

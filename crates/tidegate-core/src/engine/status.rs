@@ -34,6 +34,8 @@ pub struct LimitStatus {
     pub capacity: u64,
     /// What is spent and still counts; above `capacity` it is debt.
     pub used: u64,
+    /// Units that calls cost beyond the bound on debt, and that were dropped.
+    pub dropped_debt: u64,
     /// When it is wholly available again, where that can be known.
     pub reset: Option<Nanos>,
     /// How many calls wait because of it.
@@ -89,13 +91,14 @@ impl Engine {
         Some(if held.keep { SettleRule::Keep } else { SettleRule::Refund })
     }
 
-    fn limit_status(&mut self, limit: u32, now: Nanos) -> LimitStatus {
+    pub(super) fn limit_status(&mut self, limit: u32, now: Nanos) -> LimitStatus {
         let waiting = self.waiting_at(limit);
         let (name, reset) = (self.limit_name(limit), self.reset_of(limit, now));
         let spec = &self.specs[self.limits[limit as usize].spec as usize];
         let capacity = spec.definition.whole();
         let used = self.limits[limit as usize].meter.used(now);
-        LimitStatus { name, capacity, used, reset, waiting }
+        let dropped_debt = self.dropped_debt.get(&limit).copied().unwrap_or(0);
+        LimitStatus { name, capacity, used, dropped_debt, reset, waiting }
     }
 
     /// How many calls wait because of a limit.

@@ -14,6 +14,12 @@
 //! and goes back to where it stood. The calls in it are not touched, so it costs as much as there are lanes, however
 //! many wait. Only a model that no pattern of the config names needs more: its calls wait among those of all such
 //! models, and are seated anew.
+//!
+//! A hint is a lower bound. An upstream that refuses call after call and says `Retry-After: 0` each time would
+//! otherwise be asked as fast as replies come. So a window counts the refusals in a row, and each one doubles the
+//! least time for which it opens, up to [`GROWN_MOST`]. Only a call that was granted after the previous refusal adds
+//! to the row: calls that were in flight together are one refusal. An answered call ends the row. A window with a row
+//! is remembered for [`ROW_REMEMBERED`] after its end, so that a slow upstream does not start it over.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +30,7 @@ use super::ended::Exhausted;
 use super::lane::Use;
 use super::news::News;
 use super::scope::Scope;
-use super::{Engine, InFlightCall};
+use super::{Engine, InFlightCall, SLOT};
 use crate::algorithm::Meter;
 use crate::limit::Limit;
 use crate::time::Nanos;
@@ -33,6 +39,13 @@ use crate::time::Nanos;
 const MANY: usize = 64;
 /// How long to stay away from an upstream that does not say.
 const UNSTATED: Duration = Duration::from_secs(1);
+/// The least time for which the second refusal in a row opens a window, and the most that further ones make of it.
+const GROWN_FIRST: Duration = Duration::from_millis(50);
+const GROWN_MOST: Duration = Duration::from_secs(60);
+/// How long after the end of a window its row of refusals still counts.
+const ROW_REMEMBERED: Duration = Duration::from_secs(60);
+/// After refusals in a row calls are let go again this many times in the time that the window was kept open for.
+const RELEASED: u32 = 8;
 
 /// A backoff window.
 #[derive(Clone, Debug)]
@@ -44,6 +57,33 @@ pub(crate) struct Window {
     until: Nanos,
     /// Until when calls go throttled.
     tail: Nanos,
+    /// Until when an operator set it: that is not bounded as what replies ask for is.
+    by_hand: Nanos,
+    /// How many refusals came in a row, and when the latest of them did.
+    refusals: u32,
+    refused_at: Nanos,
+}
+
+impl Window {
+    /// Counts the refusal of a call that was granted at `granted`. Returns the least time for which the window opens.
+    fn refused(&mut self, granted: Nanos, now: Nanos) -> Duration {
+        if self.refusals == 0 || granted > self.refused_at {
+            self.refusals = self.refusals.saturating_add(1);
+            self.refused_at = now;
+        }
+        grown(self.refusals)
+    }
+
+    /// Until when its row of refusals counts.
+    fn row_ends(&self) -> Nanos {
+        if self.refusals == 0 { Nanos::ZERO } else { self.until.after(ROW_REMEMBERED) }
+    }
+}
+
+/// The least time for which the last of so many refusals in a row opens a window.
+fn grown(refusals: u32) -> Duration {
+    let doublings = refusals.checked_sub(2).map(|doublings| doublings.min(16));
+    doublings.map_or(Duration::ZERO, |doublings| (GROWN_FIRST * (1 << doublings)).min(GROWN_MOST))
 }
 
 /// A backoff window as it stands.
@@ -70,6 +110,9 @@ impl Engine {
         let now = self.clock(now);
         self.advance(now);
         let scope = self.scope_named(key).ok_or_else(|| ChangeError::UnknownLimit(key.into()))?;
+        let index = self.window_of(scope.clone(), now);
+        let window = &mut self.windows[index];
+        window.by_hand = window.by_hand.max(now.after(span));
         self.back_off(scope, span, now);
         self.pump(now);
         Ok(())
@@ -95,6 +138,8 @@ impl Engine {
             let cleared = (window.until > now).then(|| window.key.clone());
             window.until = window.until.min(now);
             window.tail = window.tail.min(now);
+            window.by_hand = window.by_hand.min(now);
+            window.refusals = 0;
             let limit = window.limit;
             if let Meter::Hold(hold) = &mut self.limits[limit as usize].meter {
                 hold.open(now);
@@ -135,7 +180,7 @@ impl Engine {
         wait: Option<Duration>,
         now: Nanos,
     ) {
-        let span = wait.unwrap_or(UNSTATED);
+        let span = self.bounded_wait(call, wait.unwrap_or(UNSTATED));
         let mut scopes: Vec<Scope> = Vec::new();
         for exhausted in by {
             let found = self.limit_exhausted(call, exhausted).map(Scope::Limit);
@@ -145,19 +190,45 @@ impl Engine {
             scopes.push(self.narrowest(call, model));
         }
         for scope in scopes {
-            self.back_off(scope, span, now);
+            let index = self.window_of(scope, now);
+            let least = self.windows[index].refused(call.at, now);
+            self.open_window(index, span.max(least), least / RELEASED, now);
+        }
+    }
+
+    /// A call was answered: the row of refusals is over for every window on its way that it went after.
+    #[inline]
+    pub(super) fn end_rows(&mut self, call: &InFlightCall) {
+        if self.windows.is_empty() {
+            return;
+        }
+        for index in 0..self.windows.len() {
+            let window = &self.windows[index];
+            if window.refusals == 0 || call.at <= window.refused_at {
+                continue;
+            }
+            let slot = self.slot_on(&window.scope, call.skeleton);
+            if slot.is_some_and(|slot| slot == SLOT || call.units[slot as usize] > 0) {
+                self.windows[index].refusals = 0;
+            }
         }
     }
 
     /// An upstream that fails asks to be left alone.
     pub(super) fn leave_alone(&mut self, call: &InFlightCall, span: Duration, now: Nanos) {
+        let span = self.bounded_wait(call, span);
         let service = self.skeletons[call.skeleton as usize].service;
         self.back_off(Scope::Service(service), span, now);
     }
 
     fn back_off(&mut self, scope: Scope, span: Duration, now: Nanos) {
-        self.facts_changed();
         let index = self.window_of(scope, now);
+        self.open_window(index, span, Duration::ZERO, now);
+    }
+
+    /// Opens a window for `span`, or extends it. After its end calls go at least `pace` apart for a time.
+    fn open_window(&mut self, index: usize, span: Duration, pace: Duration, now: Nanos) {
+        self.facts_changed();
         let rules = self.rules_of(&self.windows[index].scope);
         self.begin_to_throttle(index, now);
         let window = &mut self.windows[index];
@@ -173,7 +244,7 @@ impl Engine {
         if rules.waits
             && let Meter::Hold(hold) = &mut self.limits[limit as usize].meter
         {
-            hold.shut(until);
+            hold.shut(until, pace);
         }
         let concerned = self.concerned(index);
         let free = |skeleton: &u32| !self.skeletons[*skeleton as usize].throttled;
@@ -208,7 +279,9 @@ impl Engine {
         let meter = self.specs[spec as usize].definition.meter(now, self.unix_offset);
         let limit = self.add_limit(Limit::new(spec, &self.specs[spec as usize], meter, self.epoch));
         let key = self.key_of(&scope);
-        self.windows.push(Window { key, scope, limit, until: Nanos::ZERO, tail: Nanos::ZERO });
+        let never = Nanos::ZERO;
+        let (until, tail, by_hand, refused_at) = (never, never, never, never);
+        self.windows.push(Window { key, scope, limit, until, tail, by_hand, refusals: 0, refused_at });
         let index = self.windows.len() - 1;
         self.reroute(&self.concerned(index), now);
         index
@@ -240,7 +313,8 @@ impl Engine {
             let Window { limit, tail, ref scope, .. } = self.windows[index];
             let held = &self.limits[limit as usize];
             let waited_for = held.contention.as_ref().is_some_and(|contention| contention.bound > 0);
-            if tail > now || held.meter.full_at() > now || waited_for {
+            let row_counts = self.windows[index].row_ends() > now;
+            if tail > now || held.meter.full_at() > now || waited_for || row_counts {
                 continue;
             }
             let own_route = matches!(scope, Scope::OtherModel(..));
@@ -284,25 +358,27 @@ impl Engine {
         self.reroute(&freed, now);
         self.forget_windows(now);
         // Those that are left: when they throttle nobody any more, and when they hold nobody any more.
-        let ends = self
-            .windows
-            .iter()
-            .flat_map(|window| [window.tail, self.limits[window.limit as usize].meter.full_at()]);
+        let ends = self.windows.iter().flat_map(|window| {
+            [window.tail, self.limits[window.limit as usize].meter.full_at(), window.row_ends()]
+        });
         let ends = ends.chain([self.school.ramp_due, orphans]).filter(|end| *end > now);
         self.windows_due = ends.min().unwrap_or(Nanos::NEVER);
     }
 
-    /// Every window: its key, its end, and that of its tail.
-    pub(super) fn window_ends(&self) -> impl Iterator<Item = (&Arc<str>, Nanos, Nanos)> {
-        self.windows.iter().map(|window| (&window.key, window.until, window.tail))
+    /// Returns every window's key and its ends: its own, that of its tail, and the one that an operator set.
+    pub(super) fn window_ends(&self) -> impl Iterator<Item = (&Arc<str>, [Nanos; 3])> {
+        self.windows.iter().map(|window| (&window.key, [window.until, window.tail, window.by_hand]))
     }
 
-    /// A window that was open before a restart.
-    pub(super) fn reopen(&mut self, key: &str, until: Nanos, tail: Nanos, now: Nanos) {
+    /// Opens a window that was open before a restart. Versions before the bound on waits may have kept a longer one.
+    pub(super) fn reopen(&mut self, key: &str, [until, tail, by_hand]: [Nanos; 3], now: Nanos) {
         let Some(scope) = self.scope_named(key).filter(|_| tail > now || until > now) else { return };
+        let longest = self.service_in(&scope).map(|service| now.after(self.longest_wait(service)));
+        let until = longest.map_or(until, |longest| until.min(longest.max(by_hand)));
         self.back_off(scope.clone(), until.since(now), now);
         if let Some(window) = self.windows.iter_mut().find(|window| window.scope == scope) {
-            window.tail = tail.max(window.until);
+            window.tail = tail.min(window.tail).max(window.until);
+            window.by_hand = by_hand;
         }
     }
 
@@ -314,8 +390,9 @@ impl Engine {
             match scope {
                 Some(scope) => self.windows[index].scope = scope,
                 None => {
-                    let Window { limit, key, until, .. } = self.windows.remove(index);
+                    let Window { limit, key, until, tail, by_hand, .. } = self.windows.remove(index);
                     self.remove_limit(limit);
+                    self.retire_window(key.clone(), [until, tail, by_hand]);
                     if until > now {
                         self.announce(News::WindowCleared { key });
                     }

@@ -41,12 +41,15 @@ pub(crate) struct Mark {
     corrected: i64,
 }
 
-/// Units that others took.
+/// Units that are charged though no call of ours is known to have spent them: what others took, and requests of ours
+/// that were refused.
 #[derive(Clone, Copy, Debug)]
 struct Foreign {
     at: Nanos,
     until: Nanos,
     units: u64,
+    /// A refused request of ours.
+    own: bool,
 }
 
 /// One limit as replies tell of it.
@@ -113,7 +116,7 @@ impl Mirror {
     /// know; or less, if it is negative.
     pub fn correction(&self, mark: Mark, whole: u64, remaining: u64) -> i128 {
         let room = i128::from(whole) - i128::from(mark.used);
-        room - i128::from(remaining) - i128::from(self.corrected - mark.corrected)
+        room - i128::from(remaining) - i128::from(self.corrected.wrapping_sub(mark.corrected))
     }
 
     /// What we let go after the call of `mark`.
@@ -123,20 +126,32 @@ impl Mirror {
 
     /// So much is charged to the meter now, and counts until then.
     pub fn charge(&mut self, units: u64, until: Nanos, now: Nanos) {
-        self.corrected += units as i64;
-        self.foreign.push_back(Foreign { at: now, until, units });
+        self.corrected = self.corrected.wrapping_add(units as i64);
+        self.foreign.push_back(Foreign { at: now, until, units, own: false });
     }
 
-    /// Takes back up to `units` of what was charged, the latest first: a part of it, and when that was charged.
-    pub fn take_back(&mut self, units: u64) -> Option<(u64, Nanos)> {
-        let last = self.foreign.back_mut()?;
+    /// A refused request of ours stays in the meter, where it has counted since `at`. A reply that states more
+    /// `remaining` than we know of gives it back.
+    pub fn keep(&mut self, units: u64, at: Nanos) {
+        self.foreign.push_back(Foreign { at, until: Nanos::NEVER, units, own: true });
+    }
+
+    /// Takes back up to `units` of what was charged, the latest first: a part of it, and when that was charged. Refused
+    /// requests of ours are taken back only `with_own`.
+    pub fn take_back(&mut self, units: u64, with_own: bool) -> Option<(u64, Nanos)> {
+        let place = self.foreign.iter().rposition(|foreign| with_own || !foreign.own)?;
+        let last = self.foreign.get_mut(place)?;
         let part = units.min(last.units);
         last.units -= part;
-        let at = last.at;
+        let (at, own) = (last.at, last.own);
         if last.units == 0 {
-            self.foreign.pop_back();
+            self.foreign.remove(place);
         }
-        self.corrected -= part as i64;
+        self.corrected = self.corrected.wrapping_sub(part as i64);
+        if own {
+            // It says nothing about what others take: the rate is derived from the sum of both.
+            self.expected = self.expected.wrapping_add(part as i64);
+        }
         (part > 0).then_some((part, at))
     }
 
@@ -168,14 +183,15 @@ impl Mirror {
             return None;
         }
         let span = now.since(self.looked).as_secs_f64();
-        let taken = (self.corrected + self.expected - self.looked_at) as f64 / span;
+        let charged = self.corrected.wrapping_add(self.expected);
+        let taken = charged.wrapping_sub(self.looked_at) as f64 / span;
         let weight = (span / window.as_secs_f64() * 4.0).min(0.5);
         // What came back because a window was over says nothing.
         if !std::mem::take(&mut self.turned) && self.looked > Nanos::ZERO {
             self.smooth += (taken - self.smooth) * weight;
         }
         self.rate = self.smooth.max(0.0);
-        (self.looked, self.looked_at) = (now, self.corrected + self.expected);
+        (self.looked, self.looked_at) = (now, charged);
         Some(self.rate)
     }
 
@@ -213,8 +229,8 @@ impl Mirror {
 
     /// So much of that is charged to the meter.
     pub fn expect(&mut self, units: u64, now: Nanos) {
-        self.expected += units as i64;
-        self.foreign.push_back(Foreign { at: now, until: self.lasts, units });
+        self.expected = self.expected.wrapping_add(units as i64);
+        self.foreign.push_back(Foreign { at: now, until: self.lasts, units, own: false });
     }
 
     /// When that is to be asked next.

@@ -29,6 +29,8 @@ const ENOUGH: usize = 8;
 const LATEST: usize = 128;
 /// So many kinds are remembered; then those that were not heard of for the longest are forgotten.
 const KINDS: usize = 512;
+/// More output than any model has: one absurd reply must not become what is expected of the next hundred.
+const MOST: u64 = 1 << 20;
 /// `max_tokens` should leave room for nearly all, and half as much again.
 const NEARLY_ALL: f64 = 0.99;
 const ROOM: f64 = 1.5;
@@ -94,8 +96,11 @@ pub struct Advice {
 }
 
 impl Outputs {
-    /// A call ended with that much output; it had asked for at most `asked`.
+    /// A call ended with that much output; it had asked for at most `asked`. An output that no model has is ignored.
     pub fn hear(&mut self, call: &Call, output: u64, asked: Option<u64>) {
+        if output > MOST {
+            return;
+        }
         self.heard += 1;
         let kind = KindOf::call(call);
         if self.kinds.len() >= KINDS && !self.kinds.contains_key(&kind) {
@@ -153,6 +158,7 @@ impl Outputs {
     pub fn from_kept(kept: Vec<KeptOutputs>) -> Outputs {
         let mut outputs = Outputs::default();
         for KeptOutputs { service, model, endpoint, mut latest, asked } in kept.into_iter().take(KINDS) {
+            latest.retain(|output| *output <= MOST);
             latest.truncate(LATEST);
             outputs.heard += latest.len() as u64;
             let sum = latest.iter().fold(0_u64, |sum, output| sum.saturating_add(*output));

@@ -15,7 +15,7 @@ mod web;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::config::{Origin, RampConfig, RateLimit, ServiceConfig};
+use crate::config::{Origin, RampConfig, RateLimit, ServiceConfig, Unread};
 use crate::dimension::Dimension;
 use crate::rate::{Algorithm, Rate};
 use crate::vendor::{Vendor, by_name as vendor_by_name, generic};
@@ -103,6 +103,16 @@ pub fn all() -> impl Iterator<Item = &'static Preset> {
     llm::PRESETS.iter().chain(web::PRESETS)
 }
 
+/// The value of `preset` for a service that has none although its name is a preset's.
+pub const NONE: &str = "none";
+
+/// Returns the preset that a service has by its name alone: the one of exactly that name. Other names of a vendor do
+/// not count, since some are plain words (`docker`, `google`, `aws`).
+#[must_use]
+pub fn of_service(name: &str) -> Option<&'static Preset> {
+    all().find(|preset| preset.name == name)
+}
+
 /// The services of a config that names none: every preset that is in one place for everybody, by its name.
 #[must_use]
 pub fn served() -> BTreeMap<String, ServiceConfig> {
@@ -124,6 +134,10 @@ impl Preset {
     #[must_use]
     pub fn vendor(&self) -> &'static Vendor {
         vendor_by_name(self.vendor).unwrap_or(generic())
+    }
+
+    fn is_llm(&self) -> bool {
+        llm::PRESETS.iter().any(|preset| preset.name == self.name)
     }
 
     /// The tier of that name.
@@ -154,6 +168,8 @@ impl Preset {
             upstream: self.upstream.map(str::to_owned),
             settle: self.vendor().counting.unspent,
             failures_count: self.vendor().counting.failures_count,
+            // What is uploaded to other services than those of models has no tokens.
+            unread: if self.is_llm() { Unread::Estimate } else { Unread::Pass },
             ramp: self.ramp.clone(),
             ..ServiceConfig::default()
         };

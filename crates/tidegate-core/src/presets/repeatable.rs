@@ -3,7 +3,7 @@
 //! Generating a text, embedding one and counting its tokens change nothing at the upstream: asked again it answers
 //! again, and costs again. What stores something (files, threads, batches) is not among them.
 
-use super::{Preset, llm};
+use super::Preset;
 use crate::pattern::Pattern;
 
 /// The endpoints of generation and embedding, in the dialects of all LLM presets.
@@ -42,8 +42,7 @@ impl Preset {
     /// ```
     #[must_use]
     pub fn repeats(&self, endpoint: &str) -> bool {
-        let generates = llm::PRESETS.iter().any(|preset| preset.name == self.name);
-        let endpoint = endpoint.split('?').next().unwrap_or_default();
-        generates && ENDPOINTS.iter().any(|pattern| Pattern::new(pattern).matches(endpoint))
+        let endpoint = crate::endpoint::normal(endpoint.split('?').next().unwrap_or_default());
+        self.is_llm() && ENDPOINTS.iter().any(|pattern| Pattern::new(pattern).matches(&endpoint))
     }
 }

@@ -6,9 +6,8 @@
 //! was read before the break.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use crate::json::{Scanner, Token};
 
 /// How much of a body is looked at.
 pub(super) const MAX_BODY: usize = 16 << 20;
@@ -58,11 +57,74 @@ impl<'a> Tree<'a> {
             return None;
         }
         let mut tree = Tree { nodes: Vec::with_capacity(16), only };
-        let mut reader = serde_json::Deserializer::from_str(text);
-        // An error only means that nothing more could be read.
-        let _ =
-            Seed { tree: &mut tree, parent: 0, key: Cow::Borrowed(""), depth: 0 }.deserialize(&mut reader);
+        tree.fill(&mut Scanner::new(text.as_bytes()));
         (!tree.nodes.is_empty()).then_some(tree)
+    }
+
+    /// Takes in the values of a document, to its end or to where it breaks off.
+    fn fill(&mut self, scanner: &mut Scanner<'a>) {
+        // The objects and lists that are open, with how many elements a list has.
+        let mut open: Vec<(usize, usize)> = Vec::with_capacity(MAX_DEPTH + 1);
+        let mut key = Cow::Borrowed("");
+        while let Some(token) = scanner.next() {
+            let value = match token {
+                Token::Key(name) => {
+                    let name = if name.len() <= 6 * MAX_KEY { name.decoded() } else { Cow::Borrowed("") };
+                    if open.len() == 1 && !self.keeps(&name) {
+                        scanner.skip_value();
+                        continue;
+                    }
+                    key = if name.len() <= MAX_KEY { name } else { Cow::Borrowed("") };
+                    continue;
+                }
+                Token::Close => {
+                    open.pop();
+                    if open.is_empty() {
+                        return;
+                    }
+                    continue;
+                }
+                Token::OpenObject => Value::Object,
+                Token::OpenList => Value::List,
+                Token::Text(text) => Value::Text(text.beginning(MAX_TEXT)),
+                // `NaN` and the like say nothing.
+                Token::Number(number) => {
+                    let whole = number.parse::<u64>().map(|number| number as f64);
+                    let number =
+                        whole.ok().or_else(|| number.parse().ok()).filter(|number| number.is_finite());
+                    number.map_or(Value::Null, Value::Number)
+                }
+                Token::Bool(value) => Value::Bool(value),
+                Token::Null => Value::Null,
+            };
+            let opens = matches!(value, Value::Object | Value::List);
+            let (parent, elements) = open.last().copied().unwrap_or_default();
+            let in_list = matches!(self.nodes.get(parent), Some(Node { value: Value::List, .. }));
+            let full = open.len() > MAX_DEPTH || self.nodes.len() >= MAX_NODES;
+            if full || (in_list && elements >= MAX_ELEMENTS) {
+                key = Cow::Borrowed("");
+                if opens {
+                    scanner.skip_rest();
+                }
+                continue;
+            }
+            if let Some((_, elements)) = open.last_mut() {
+                *elements += 1;
+            }
+            if opens {
+                open.push((self.nodes.len(), 0));
+            }
+            self.nodes.push(Node { parent, key: std::mem::take(&mut key), value });
+            if open.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Whether a member of the body is kept.
+    fn keeps(&self, name: &str) -> bool {
+        let listed = matches!(self.nodes.first(), Some(Node { value: Value::List, .. }));
+        listed || self.only.is_empty() || self.only.contains(&name)
     }
 
     /// The values at a path of keys, such as `errors[].extensions.code`. `[]` stands for every element of a
@@ -248,148 +310,6 @@ pub(super) fn decode(body: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Reads one value into the tree.
-struct Seed<'s, 'a> {
-    tree: &'s mut Tree<'a>,
-    parent: usize,
-    key: Cow<'a, str>,
-    depth: usize,
-}
-
-impl<'a> Seed<'_, 'a> {
-    fn add(self, value: Value<'a>) -> usize {
-        let id = self.tree.nodes.len();
-        self.tree.nodes.push(Node { parent: self.parent, key: self.key, value });
-        id
-    }
-}
-
-/// As much of a text as is kept.
-fn beginning(text: &str) -> &str {
-    let mut end = text.len().min(MAX_TEXT);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
-}
-
-/// A text as it stands in the body, or a copy of it where that had to be decoded.
-struct Text;
-
-impl<'de> DeserializeSeed<'de> for Text {
-    type Value = Cow<'de, str>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Cow<'de, str>, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Text {
-    type Value = Cow<'de, str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text")
-    }
-
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Cow<'de, str>, E> {
-        Ok(Cow::Borrowed(text))
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Cow<'de, str>, E> {
-        Ok(Cow::Owned(text.to_owned()))
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for Seed<'_, 'de> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        if self.depth > MAX_DEPTH || self.tree.nodes.len() >= MAX_NODES {
-            // Passing over is done without recursion, so no depth can exhaust the stack.
-            return deserializer.deserialize_ignored_any(IgnoredAny).map(drop);
-        }
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Seed<'_, 'de> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<(), E> {
-        self.add(Value::Null);
-        Ok(())
-    }
-
-    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
-        self.add(Value::Bool(value));
-        Ok(())
-    }
-
-    #[allow(clippy::cast_precision_loss)] // an amount beyond 2^53 is told well enough by its first digits
-    fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
-        self.add(Value::Number(value as f64));
-        Ok(())
-    }
-
-    #[allow(clippy::cast_precision_loss)] // as above
-    fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
-        self.add(Value::Number(value as f64));
-        Ok(())
-    }
-
-    fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
-        self.add(Value::Number(value));
-        Ok(())
-    }
-
-    fn visit_borrowed_str<E: Error>(self, value: &'de str) -> Result<(), E> {
-        self.add(Value::Text(Cow::Borrowed(beginning(value))));
-        Ok(())
-    }
-
-    fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
-        self.add(Value::Text(Cow::Owned(beginning(value).to_owned())));
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        let depth = self.depth + 1;
-        let seed = self;
-        let tree = seed.tree;
-        let parent = Seed { tree: &mut *tree, parent: seed.parent, key: seed.key, depth }.add(Value::List);
-        for _ in 0..MAX_ELEMENTS {
-            if seq
-                .next_element_seed(Seed { tree: &mut *tree, parent, key: Cow::Borrowed(""), depth })?
-                .is_none()
-            {
-                return Ok(());
-            }
-        }
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let depth = self.depth + 1;
-        let seed = self;
-        let tree = seed.tree;
-        let parent = Seed { tree: &mut *tree, parent: seed.parent, key: seed.key, depth }.add(Value::Object);
-        while let Some(key) = map.next_key_seed(Text)? {
-            if depth == 1 && !tree.only.is_empty() && !tree.only.contains(&&*key) {
-                map.next_value::<IgnoredAny>()?;
-                continue;
-            }
-            let key = if key.len() <= MAX_KEY { key } else { Cow::Borrowed("") };
-            map.next_value_seed(Seed { tree: &mut *tree, parent, key, depth })?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -410,6 +330,15 @@ mod tests {
     fn what_breaks_off_keeps_its_beginning() {
         let tree = Tree::parse(r#"{"error":{"code":"slow_down","message":"hel"#).unwrap();
         assert_eq!(tree.text("error.code"), Some("slow_down"));
+    }
+
+    #[test]
+    fn what_is_odd_hides_nothing_behind_it() {
+        for odd in [r#""\ud83d""#, "NaN", "-Infinity", &format!("{}{}", "[".repeat(200), "]".repeat(200))] {
+            let text = format!(r#"{{"odd":{odd},"list":[{odd},{{"n":1}}],"n":2}}"#);
+            let tree = Tree::parse(&text).unwrap();
+            assert_eq!((tree.number("list[].n"), tree.number("n")), (Some(1.0), Some(2.0)), "{odd}");
+        }
     }
 
     #[test]

@@ -27,6 +27,7 @@ mod header_map;
 mod json;
 mod message;
 mod names;
+mod passing;
 mod reading;
 mod resolve;
 mod stream;
@@ -38,6 +39,7 @@ pub(crate) mod words;
 
 pub use date::UnixMillis;
 pub use header_map::{retry_after, retry_after_at};
+pub use passing::JsonUsage;
 pub use reading::{Kind, Limit, MAX_MS, Reading, Verdict, Violation, Wait, WaitSource};
 pub use stream::StreamReader;
 pub use usage::Usage;

@@ -7,8 +7,8 @@ use super::failure::{Failure, FailureKind};
 use super::policy::RetryPolicy;
 use crate::time::Nanos;
 
-/// The shortest time after which an upstream is asked again, whatever it says: a hint of 0 is no reason to
-/// hammer.
+/// The shortest time after which an upstream is asked again, whatever its hint says. It doubles with each retry of a
+/// call: an upstream that hints 0 for ever is not hammered.
 pub const HINT_FLOOR: Duration = Duration::from_millis(50);
 
 /// What a call has been through so far. Every call has its own.
@@ -163,6 +163,8 @@ impl RetryPolicy {
                 return Err(GiveUp::TooFar { come_back: hint });
             }
             let backoff = self.backoff();
+            let floor = (HINT_FLOOR * (1 << tries.retries.min(16))).min(backoff.max);
+            let hint = hint.max(floor.min(left));
             return Ok((backoff.jitter.upwards(hint, backoff.max, draw).min(left), DelayBy::Upstream));
         }
         if left.is_zero() {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidegate_core::Nanos;
-use tidegate_core::algorithm::{Bucket, Meter};
+use tidegate_core::algorithm::{Bucket, MOST_DEBT, Meter};
 
 use crate::model::{Model, any_start, any_units, any_window, cases, follow, plans, rate, some_amount};
 
@@ -18,11 +18,14 @@ pub struct BucketModel {
     /// What the bucket held at the beginning, or when it was changed.
     began: (u64, i128),
     log: Vec<(u64, i128)>,
+    /// Units above the bound on debt when N was lowered, and until when what comes back counts against them.
+    forgiven: (u64, u64),
 }
 
 impl BucketModel {
     pub fn new(units: u64, window: u64, capacity: u64, now: u64) -> BucketModel {
-        BucketModel { units, window, capacity, began: (now, whole(capacity, window)), log: Vec::new() }
+        let began = (now, whole(capacity, window));
+        BucketModel { units, window, capacity, began, log: Vec::new(), forgiven: (0, 0) }
     }
 
     pub fn level(&self, now: u64) -> i128 {
@@ -52,10 +55,24 @@ impl BucketModel {
         self.log.push((now, units * i128::from(self.window)));
     }
 
-    /// The same missing from a bucket of another size.
+    /// The same missing from a bucket of another size, up to its bound on debt.
     pub fn resize(&mut self, units: u64, capacity: u64, now: u64) {
-        let level = whole(capacity, self.window) - self.missing(now);
-        *self = BucketModel { units, capacity, window: self.window, began: (now, level), log: Vec::new() };
+        let fresh = BucketModel::new(units, self.window, capacity, now);
+        let most = whole(fresh.most_used(), self.window);
+        let missing = self.missing(now).min(most);
+        let above = (self.missing(now) - missing).unsigned_abs().div_ceil(self.window.into());
+        let (before, until) = self.forgiven;
+        let before = if now < until { before } else { 0 };
+        let forgiven = match u64::try_from(above).unwrap_or(u64::MAX) {
+            0 => (before, until),
+            above => {
+                let full = missing.unsigned_abs().div_ceil(units.into());
+                let full = now.saturating_add(u64::try_from(full).unwrap_or(u64::MAX));
+                (before.saturating_add(above), until.max(full))
+            }
+        };
+        let level = whole(capacity, self.window) - missing;
+        *self = BucketModel { began: (now, level), forgiven, ..fresh };
     }
 }
 
@@ -73,7 +90,10 @@ impl Model for BucketModel {
     }
 
     fn refund(&mut self, units: u64, _taken: u64, now: u64) {
-        self.add(units.into(), now);
+        let (forgiven, until) = self.forgiven;
+        let swallowed = if now < until { units.min(forgiven) } else { 0 };
+        self.forgiven.0 -= swallowed;
+        self.add((units - swallowed).into(), now);
     }
 
     fn change(&mut self, meter: &mut Meter, units: u64, now: u64) {
@@ -86,6 +106,10 @@ impl Model for BucketModel {
 
     fn used(&self, now: u64) -> u128 {
         self.missing(now).unsigned_abs().div_ceil(self.window.into())
+    }
+
+    fn most_used(&self) -> u64 {
+        self.capacity.saturating_add(self.units.saturating_mul(MOST_DEBT))
     }
 
     /// To the grain: when each unit is there, and when the bucket is full.

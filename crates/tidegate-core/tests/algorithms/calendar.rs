@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use tidegate_core::Nanos;
-use tidegate_core::algorithm::{Boundary, FixedWindow, Meter};
+use tidegate_core::algorithm::{Boundary, FixedWindow, MOST_DEBT, Meter};
 
 use crate::fixed::FixedModel;
 use crate::model::{any_units, cases, follow, plans, rate};
@@ -125,6 +125,8 @@ proptest! {
         let zone = TimeZone::get(name).expect("a zone of the database");
         let origin = at(near) - SignedDuration::from_nanos(before as i64);
         let mut window = calendar(name, units, HOUR, origin);
+        // More is beyond the bound on debt.
+        let spent = spent.min(units * (1 + MOST_DEBT));
         window.take(spent, Nanos::ZERO);
         let untouched = window.clone();
         let mut turn = origin;
@@ -266,12 +268,81 @@ fn ten_thousand_a_day_are_back_at_midnight_in_los_angeles() {
 
 /// Counting the minutes of years one by one would take seconds.
 #[test]
-fn a_debt_of_a_hundred_years_is_told_and_paid_at_once() {
+fn a_debt_of_a_hundred_years_is_bounded_and_a_queue_of_a_hundred_years_is_told_at_once() {
     let mut window = calendar("Europe/Berlin", 1, MINUTE, at("2025-01-01T00:00:00Z"));
-    let year = 365 * DAY;
-    window.take(1 + 100 * year / MINUTE, Nanos::ZERO);
-    for now in [0, DAY, year, 10 * year, 99 * year] {
-        assert_eq!(window.used(Nanos(now)), (100 * year - now) / MINUTE + 1);
-        assert_eq!(window.earliest(1, 0), Nanos(100 * year + MINUTE), "from {now} on");
+    let minutes = 100 * 365 * DAY / MINUTE;
+    let queue = window.flows_by(minutes.into(), 0, Nanos::ZERO);
+    assert_eq!(queue, Nanos((minutes - 1) * MINUTE));
+    window.take(1 + minutes, Nanos::ZERO);
+    assert_eq!(window.earliest(1, 0), Nanos(5 * MINUTE), "four windows pay");
+    for (now, used) in [(MINUTE, 4), (4 * MINUTE, 1), (5 * MINUTE, 0), (99 * 365 * DAY, 0)] {
+        assert_eq!(window.clone().used(Nanos(now)), used, "at {now}");
     }
+}
+
+/// The end of the day that the wall shows, in Unix seconds of UTC.
+fn day_end(unix: i64) -> i64 {
+    (unix.div_euclid(86_400) + 1) * 86_400
+}
+
+proptest! {
+    #![proptest_config(cases(200))]
+
+    /// The wall clock is set forwards and backwards, and every day of the calendar still has one allowance.
+    #[test]
+    fn however_the_clock_is_set_no_day_has_a_second_allowance(
+        plan in prop::collection::vec((1_u64..8 * 3600, -40_i64 * 3600..20 * 3600, 0_u32..4, 0_u64..7), 1..12),
+    ) {
+        let mut unix: i64 = 1_700_000_000;
+        let mut window = calendar("UTC", 10, DAY, Timestamp::from_second(unix).expect("a time"));
+        let mut now = Nanos::ZERO;
+        let mut spent = std::collections::BTreeMap::<i64, u64>::new();
+        for (passes, step, steps, tries) in plan {
+            now = Nanos(now.0 + passes * SECOND);
+            unix += passes as i64;
+            if steps == 0 {
+                unix += step;
+                window.follow(i128::from(unix) * i128::from(SECOND) - i128::from(now.0), now);
+            }
+            for _ in 0..tries {
+                if window.fits(1, 0, now) {
+                    window.take(1, now);
+                    *spent.entry(day_end(unix)).or_default() += 1;
+                }
+            }
+            prop_assert!(spent.values().all(|spent| *spent <= 10), "{:?}", spent);
+            prop_assert!(window.bounds().1 <= Nanos(now.0 + DAY), "it ends with the day that the wall shows");
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_was_years_ahead_and_is_put_right_locks_no_one_out() {
+    let mut window = calendar("UTC", 10, DAY, at("2026-03-01T10:00:00Z"));
+    let offset = |unix: &str, now: Nanos| at(unix).as_nanosecond() - i128::from(now.0);
+    window.take(10, Nanos::ZERO);
+    let now = Nanos(SECOND);
+    window.follow(offset("2035-03-01T10:00:00Z", now), now);
+    window.take(10, now);
+    let now = Nanos(2 * SECOND);
+    window.follow(offset("2026-03-01T10:00:02Z", now), now);
+    assert!(!window.fits(1, 0, now), "this day was used up");
+    let midnight = Nanos(14 * HOUR);
+    assert_eq!(window.earliest(10, 0), midnight, "and the next one is a day like any other");
+    assert!(window.fits(10, 0, midnight));
+}
+
+#[test]
+fn after_a_sleep_over_midnight_the_window_turns_and_after_one_before_it_only_its_end_moves() {
+    let mut window = calendar("America/Los_Angeles", 10, DAY, at("2026-03-01T20:00:00Z"));
+    window.take(10, Nanos::ZERO);
+    let now = Nanos(SECOND);
+    // Eight hours passed on the wall, and none on the counter.
+    assert!(window.follow(at("2026-03-02T04:00:01Z").as_nanosecond() - i128::from(SECOND), now));
+    assert!(!window.fits(1, 0, now));
+    assert_eq!(window.earliest(1, 0), Nanos(4 * HOUR), "midnight in Los Angeles");
+    assert!(
+        window.follow(at("2026-03-02T09:00:02Z").as_nanosecond() - i128::from(2 * SECOND), Nanos(2 * SECOND))
+    );
+    assert!(window.fits(10, 0, Nanos(2 * SECOND)));
 }

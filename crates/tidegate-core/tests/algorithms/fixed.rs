@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidegate_core::Nanos;
-use tidegate_core::algorithm::{Boundary, FixedWindow, Meter};
+use tidegate_core::algorithm::{Boundary, FixedWindow, MOST_DEBT, Meter};
 
 use crate::model::{Model, any_start, any_units, any_window, cases, follow, plans, rate};
 
@@ -79,6 +79,10 @@ impl Model for FixedModel {
         self.count(now)
     }
 
+    fn most_used(&self) -> u64 {
+        self.units.saturating_mul(1 + MOST_DEBT)
+    }
+
     fn check(&self, meter: &mut Meter, now: u64) {
         let Meter::Fixed(window) = meter else { panic!("not a fixed window") };
         let next = i128::from(self.anchor) + (self.number(now) + 1) * i128::from(self.window);
@@ -115,7 +119,7 @@ impl ChangingModel {
         let mut this = ChangingModel { ..*self };
         while this.number < number && this.used > 0 {
             this.number += 1;
-            this.used = this.owed;
+            this.used = this.owed.min(u128::from(this.units) * u128::from(MOST_DEBT));
             this.owed = this.used.saturating_sub(this.units.into());
             // Windows that only pay are passed at once, but for the last.
             let paying = (this.owed / u128::from(this.units)) as i128;
@@ -157,6 +161,10 @@ impl Model for ChangingModel {
 
     fn used(&self, now: u64) -> u128 {
         self.at(now).used
+    }
+
+    fn most_used(&self) -> u64 {
+        self.units.saturating_mul(1 + MOST_DEBT)
     }
 }
 

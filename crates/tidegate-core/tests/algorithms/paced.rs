@@ -57,8 +57,11 @@ impl Model for PacedModel {
 
     fn spend(&mut self, units: u64, now: u64, granted: bool) {
         self.counted.spend(units, now, granted);
-        self.pacer.spend(units, now, granted);
-        self.flow.push((now, units.into(), granted));
+        // The pacer has a bound of its own: it pays N in a window, and forgets nothing.
+        let used = u64::try_from(self.pacer.used(now)).unwrap_or(u64::MAX);
+        let paced = if granted { units } else { units.min(self.pacer.most_used().saturating_sub(used)) };
+        self.pacer.spend(paced, now, granted);
+        self.flow.push((now, paced.into(), granted));
     }
 
     /// Units that count no longer have long flowed again.
@@ -82,6 +85,10 @@ impl Model for PacedModel {
 
     fn used(&self, now: u64) -> u128 {
         self.counted.used(now)
+    }
+
+    fn most_used(&self) -> u64 {
+        self.counted.most_used()
     }
 
     fn check(&self, meter: &mut Meter, now: u64) {

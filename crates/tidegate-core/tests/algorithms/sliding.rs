@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_core::Nanos;
-use tidegate_core::algorithm::{Meter, SlidingWindow};
+use tidegate_core::algorithm::{MOST_DEBT, Meter, SlidingWindow};
 use tidegate_core::rate::Rate;
 
 use crate::model::{Model, any_start, any_units, any_window, cases, follow, plans, rate};
@@ -103,6 +103,10 @@ impl Model for SlidingModel {
 
     fn used(&self, now: u64) -> u128 {
         self.sum(|at| self.counts_until(at) > now.into())
+    }
+
+    fn most_used(&self) -> u64 {
+        self.units.saturating_mul(1 + MOST_DEBT)
     }
 
     /// Between a log that forgets after exactly W and one that forgets W/256 later.

@@ -2,6 +2,7 @@
 //! over them. Written from what the limits promise, not from how the engine counts.
 
 use tidegate_core::Nanos;
+use tidegate_core::algorithm::MOST_DEBT;
 use tidegate_core::rate::{Algorithm, Rate};
 
 use super::plan::{Counts, Level, LimitPlan};
@@ -83,9 +84,34 @@ impl Ledger {
         if units == 0 {
             return;
         }
+        let flows = if call.is_some() { units } else { self.flows(units, now) };
         self.lines.push(Line { call, at: now, units });
-        self.flow.push((now, i128::from(units) * window(rate)));
+        self.flow.push((now, i128::from(flows) * window(rate)));
         self.carried |= algorithm == Algorithm::FixedWindow && self.counted(now, 0) > rate.units();
+    }
+
+    /// A call cost so much more than it reserved. What is above the bound on debt does not count; where it is not known how
+    /// much that is, only a lower bound is known from then on.
+    pub fn owe(&mut self, units: u64, now: Nanos) {
+        let (least, most) = self.used(now);
+        let room = |used: u64| units.min(self.most_used().saturating_sub(used));
+        let (counted, perhaps) = (room(most), room(least));
+        self.carried |= counted != perhaps;
+        self.charge(None, counted, now);
+    }
+
+    /// N, or the burst of a bucket, and the bound on debt.
+    fn most_used(&self) -> u64 {
+        let Some((rate, algorithm)) = self.rate() else { return u64::MAX };
+        let whole = if algorithm == Algorithm::TokenBucket { self.burst() } else { None };
+        whole.unwrap_or(rate.units()) + MOST_DEBT * rate.units()
+    }
+
+    /// What of the debt flows out of a bucket or a pacer, which has a bound of its own.
+    fn flows(&self, units: u64, now: Nanos) -> u64 {
+        let (Some((rate, _)), Some(burst)) = (self.rate(), self.burst()) else { return units };
+        let missing = self.missing(now).unsigned_abs().div_ceil(window(rate) as u128) as u64;
+        units.min((burst + MOST_DEBT * rate.units()).saturating_sub(missing))
     }
 
     /// The call ended; `back` of its units return to where they came from.
@@ -125,14 +151,19 @@ impl Ledger {
             if paced {
                 let grace = if algorithm == Algorithm::TokenBucket { 0 } else { LATE };
                 let made_good = i128::from(before.units()) * grace;
-                self.flow.push((now, (missing - made_good).max(0)));
+                let most = self
+                    .burst()
+                    .map_or(i128::MAX, |burst| i128::from(burst + MOST_DEBT * rate.units()) * window(rate));
+                // What is above the bound is forgiven, and what comes back counts against that first.
+                self.carried |= missing > most;
+                self.flow.push((now, (missing - made_good).clamp(0, most)));
             }
             return;
         }
         let bucket = algorithm == Algorithm::TokenBucket && other == algorithm;
         let carried = self.carried || !bucket;
         *self = Ledger { held: self.held, carried, ..Ledger::new(plan, self.since, now) };
-        self.charge(None, spent, now);
+        self.charge(None, spent.min(self.most_used()), now);
     }
 
     /// The largest part of the capacity that any stretch up to now has used up, in units × W.

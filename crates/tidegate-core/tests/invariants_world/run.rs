@@ -194,7 +194,7 @@ impl Run {
             let actual = tokens.filter(|_| counts_tokens).unwrap_or(reserved);
             let back = if keep { 0 } else { reserved.saturating_sub(actual) };
             ledger.end(number, reserved, back, now);
-            ledger.charge(None, actual.saturating_sub(reserved), now);
+            ledger.owe(actual.saturating_sub(reserved), now);
         });
         self.engine.finish(grant, actual.as_ref(), now);
         self.collect(None);

@@ -1,15 +1,19 @@
 //! Connections: who is let in, what they speak, and how they end.
 //!
 //! A connection speaks HTTP/1.1, or HTTP/2 if it begins with that protocol's preface. When the sidecar stops, idle
-//! connections are closed at once and the others after what they are about; when its patience is over they are
-//! dropped, and what they were about with them.
+//! connections are closed at once and the others after what they are about. When its patience is over, calls whose reply has
+//! not begun are answered with 503, and then all connections are dropped.
+//!
+//! Descriptors and places are few: when there is none for a newcomer, connections that are idle are closed (see `idle`).
 
+mod idle;
 mod patient;
 #[cfg(unix)]
 pub(crate) mod unix;
 pub(crate) mod workers;
 
 use std::io;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +31,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tracing::{debug, warn};
 
 use crate::app::{App, Counted};
+use crate::permits::Origin;
+use idle::{Activity, Connections};
 use patient::Patient;
 use workers::Workers;
+
+pub(crate) use idle::Busy;
 
 /// How many clients may be connected unless said otherwise: each call that waits has a connection.
 const MAX_CONNECTIONS: usize = 16_384;
@@ -40,8 +48,10 @@ const MAX_HEADERS: usize = 128;
 const MAX_STREAMS: u32 = 1_024;
 /// How HTTP/2 begins.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0";
-/// How long to wait after a connection could not be accepted: most often there are no files left.
+/// How long to wait after a connection could not be accepted, or while there is no room for one.
 const RECOVER: Duration = Duration::from_millis(100);
+/// The same if idle connections are being closed.
+const SOON: Duration = Duration::from_millis(5);
 
 /// What becomes of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +60,8 @@ pub(crate) enum Phase {
     Serving,
     /// They end after what they are about.
     Draining,
+    /// Calls whose reply has not begun are answered with 503.
+    Refusing,
     /// They end.
     Cut,
 }
@@ -63,11 +75,21 @@ pub(crate) struct Room {
 /// Which way somebody came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Door {
-    /// By the network: this machine's own, unless it is open to others.
-    Tcp,
+    /// By the network, from this address: this machine's own, unless it is open to others.
+    Tcp(IpAddr),
     /// By a file that only whoever started the sidecar may open.
     #[cfg_attr(not(unix), allow(dead_code))]
     Unix,
+}
+
+impl Door {
+    /// Where a caller without a token comes from.
+    pub fn origin(self) -> Origin {
+        match self {
+            Door::Tcp(address) => Origin::Address(address),
+            Door::Unix => Origin::Socket,
+        }
+    }
 }
 
 /// Where connections come from.
@@ -75,9 +97,8 @@ pub(crate) trait Listener: Send + Sync + 'static {
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
     /// What can be given to another thread.
     type Accepted: Send + 'static;
-    const DOOR: Door;
 
-    fn next(&self) -> impl Future<Output = io::Result<Self::Accepted>> + Send;
+    fn next(&self) -> impl Future<Output = io::Result<(Self::Accepted, Door)>> + Send;
 
     /// What is read from and written to on the thread that this is called on.
     fn settle(accepted: Self::Accepted) -> io::Result<Self::Stream>;
@@ -86,13 +107,12 @@ pub(crate) trait Listener: Send + Sync + 'static {
 impl Listener for TcpListener {
     type Stream = TcpStream;
     type Accepted = std::net::TcpStream;
-    const DOOR: Door = Door::Tcp;
 
-    async fn next(&self) -> io::Result<std::net::TcpStream> {
-        let (stream, _) = self.accept().await?;
+    async fn next(&self) -> io::Result<(std::net::TcpStream, Door)> {
+        let (stream, peer) = self.accept().await?;
         // Events are small, and to be there at once.
         stream.set_nodelay(true).ok();
-        stream.into_std()
+        Ok((stream.into_std()?, Door::Tcp(peer.ip().to_canonical())))
     }
 
     fn settle(accepted: std::net::TcpStream) -> io::Result<TcpStream> {
@@ -104,10 +124,10 @@ impl Listener for TcpListener {
 impl Listener for tokio::net::UnixListener {
     type Stream = tokio::net::UnixStream;
     type Accepted = std::os::unix::net::UnixStream;
-    const DOOR: Door = Door::Unix;
 
-    async fn next(&self) -> io::Result<Self::Accepted> {
-        self.accept().await.and_then(|(stream, _)| stream.into_std())
+    async fn next(&self) -> io::Result<(Self::Accepted, Door)> {
+        let (stream, _) = self.accept().await?;
+        Ok((stream.into_std()?, Door::Unix))
     }
 
     fn settle(accepted: Self::Accepted) -> io::Result<Self::Stream> {
@@ -121,6 +141,7 @@ pub(crate) struct Listening {
     phase: watch::Receiver<Phase>,
     room: Arc<Semaphore>,
     workers: Arc<Workers>,
+    connections: Arc<Connections>,
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
 }
@@ -146,7 +167,8 @@ impl Listening {
             .keep_alive_interval(app.times.client)
             .keep_alive_timeout(app.times.client);
         let room = Arc::new(Semaphore::new(max_connections.unwrap_or(MAX_CONNECTIONS)));
-        Listening { app, phase, room, workers, http1, http2 }
+        let connections = Arc::new(Connections::new());
+        Listening { app, phase, room, workers, connections, http1, http2 }
     }
 
     /// Accepts connections until it is told to stop.
@@ -155,8 +177,7 @@ impl Listening {
         let mut phase = this.phase.clone();
         loop {
             let accepted = async {
-                // Closed never: it is ours.
-                let room = this.room.clone().acquire_owned().await.ok()?;
+                let room = this.room().await?;
                 Some((listener.next().await, room))
             };
             let (accepted, room) = tokio::select! {
@@ -164,24 +185,56 @@ impl Listening {
                 _ = phase.wait_for(|phase| *phase != Phase::Serving) => return,
             };
             match accepted {
-                Ok(accepted) => this.workers.spawn(this.clone().serve::<L>(accepted, room)),
+                Ok((accepted, door)) => this.workers.spawn(this.clone().serve::<L>(accepted, door, room)),
                 Err(error) => {
-                    warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(RECOVER).await;
+                    drop(room);
+                    tokio::time::sleep(this.recover(&error)).await;
                 }
             }
         }
     }
 
+    /// A connection could not be accepted. If files are short, idle connections are closed. Returns how long to wait before
+    /// the next one.
+    fn recover(&self, error: &io::Error) -> Duration {
+        if is_out_of_files(error) {
+            let cause = format!("cannot accept a connection ({error})");
+            return if self.connections.make_room(&cause) > 0 { SOON } else { RECOVER };
+        }
+        warn!(%error, "cannot accept a connection");
+        RECOVER
+    }
+
+    /// Waits for a place for one more connection. If all are taken, idle connections are closed.
+    async fn room(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(room) = self.room.clone().try_acquire_owned() {
+            return Some(room);
+        }
+        loop {
+            self.connections.make_room(&"as many connections are open as may be");
+            // Never closed: the semaphore is this listener's own.
+            let free = self.room.clone().acquire_owned();
+            if let Ok(room) = tokio::time::timeout(RECOVER, free).await {
+                return room.ok();
+            }
+        }
+    }
+
     /// Serves a connection to its end.
-    async fn serve<L: Listener>(self: Arc<Listening>, accepted: L::Accepted, room: OwnedSemaphorePermit) {
+    async fn serve<L: Listener>(
+        self: Arc<Listening>,
+        accepted: L::Accepted,
+        door: Door,
+        room: OwnedSemaphorePermit,
+    ) {
         let room = Room { _held: Arc::new((self.app.count_connection(), room)) };
         let mut phase = self.phase.clone();
         let stream = match L::settle(accepted) {
             Ok(stream) => stream,
             Err(error) => return warn!(%error, "cannot serve a connection"),
         };
-        if let Err(error) = self.speak(L::DOOR, stream, room, &mut phase).await {
+        let registered = self.connections.register();
+        if let Err(error) = self.speak(door, stream, room, &registered.activity, &mut phase).await {
             debug!(%error, "a connection broke");
         }
     }
@@ -191,6 +244,7 @@ impl Listening {
         door: Door,
         mut stream: S,
         room: Room,
+        activity: &Arc<Activity>,
         phase: &mut watch::Receiver<Phase>,
     ) -> Result<(), hyper::Error>
     where
@@ -204,16 +258,17 @@ impl Listening {
                 Ok(Err(_)) | Err(_) => return Ok(()),
             },
             _ = phase.wait_for(|phase| *phase != Phase::Serving) => return Ok(()),
+            () = activity.closing() => return Ok(()),
         };
         let is_http2 = first.starts_with(PREFACE);
         let stream = Patient::new(stream, first, self.app.times.client);
-        let app = self.app.clone();
-        let service = service_fn(move |mut request: Request<Incoming>| {
+        let (app, active) = (self.app.clone(), activity.clone());
+        let service = move |mut request: Request<Incoming>| {
             if request.headers().contains_key(UPGRADE) {
                 request.extensions_mut().insert(room.clone());
             }
-            app.clone().answer(door, Box::new(request))
-        });
+            app.clone().answer(door, Box::new(request), active.busy())
+        };
         // As hyper has it: both protocols, the same way, and no common type.
         macro_rules! drive {
             ($connection:expr) => {{
@@ -224,18 +279,39 @@ impl Listening {
                         result = connection.as_mut() => return result,
                         changed = phase.changed() => match *phase.borrow_and_update() {
                             Phase::Draining if changed.is_ok() => connection.as_mut().graceful_shutdown(),
+                            // The connection is polled again, and with it the call that it waits for.
+                            Phase::Refusing if changed.is_ok() => connection.as_mut().graceful_shutdown(),
                             _ => return Ok(()),
                         },
+                        () = activity.closing() => connection.as_mut().graceful_shutdown(),
                     }
                 }
             }};
         }
         if is_http2 {
-            drive!(self.http2.serve_connection(stream, service))
+            let phases = self.phase.clone();
+            // Each call is a task of its own here, and is not polled with the connection.
+            let service = move |request| {
+                let (mut answer, mut phase) = (Box::pin(service(request)), phases.clone());
+                async move {
+                    tokio::select! {
+                        biased;
+                        answered = &mut answer => return answered,
+                        _ = phase.wait_for(|phase| *phase == Phase::Refusing) => {}
+                    }
+                    answer.await
+                }
+            };
+            drive!(self.http2.serve_connection(stream, service_fn(service)))
         } else {
-            drive!(self.http1.serve_connection(stream, service).with_upgrades())
+            drive!(self.http1.serve_connection(stream, service_fn(service)).with_upgrades())
         }
     }
+}
+
+/// Whether the process or the system has no file left: EMFILE and ENFILE, which are these numbers on every Unix.
+fn is_out_of_files(error: &io::Error) -> bool {
+    cfg!(unix) && matches!(error.raw_os_error(), Some(23 | 24))
 }
 
 /// The first bytes, as many as it takes to know what is spoken.

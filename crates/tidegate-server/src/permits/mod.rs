@@ -10,8 +10,11 @@
 //! Each permit leaves the table exactly once: whoever takes it out ends it. How it ended is remembered, so that a word that
 //! is said twice, since the first answer got lost, gets the same answer. A permit is known by a random number that nobody
 //! can guess, and only to whoever holds the token that it was asked for with.
+//!
+//! The table is bounded, and so is each caller's share of it: see `shares`.
 
 mod leases;
+mod shares;
 mod table;
 
 use std::sync::Arc;
@@ -24,6 +27,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use leases::Leases;
+pub(crate) use shares::{Bearer, Full, Origin};
 use table::{Live, Table};
 
 /// How many permits may be out at once, and how many ends are remembered.
@@ -68,6 +72,7 @@ pub(crate) type Owner = Option<Arc<str>>;
 pub(crate) struct Claim {
     permits: Arc<Permits>,
     owner: Owner,
+    bearer: Bearer,
     id: Option<Arc<str>>,
 }
 
@@ -78,6 +83,8 @@ pub(crate) enum Claimed {
     Granted(PermitId, Duration),
     /// It waits, or it is for something else.
     Taken,
+    /// The bearer holds its share of permits already.
+    Full(Full),
 }
 
 impl Permits {
@@ -90,18 +97,28 @@ impl Permits {
         self.table.lock().live.len()
     }
 
-    /// Whether there is room for more.
-    pub fn has_room(&self) -> bool {
-        self.live() < MOST
-    }
-
     /// Claims an id, if the caller gave one; `asked` is what for.
-    pub fn claim(self: &Arc<Permits>, owner: Owner, id: Option<&str>, asked: &str) -> Result<Claim, Claimed> {
+    ///
+    /// # Errors
+    /// Returns an error if the id is taken, or if the bearer holds its share of permits already.
+    pub fn claim(
+        self: &Arc<Permits>,
+        owner: Owner,
+        bearer: Bearer,
+        id: Option<&str>,
+        asked: &str,
+    ) -> Result<Claim, Claimed> {
         let id: Option<Arc<str>> = id.map(Into::into);
+        let mut table = self.table.lock();
         if let Some(id) = &id {
-            self.table.lock().claim(&owner, id, asked)?;
+            table.find(&owner, id, asked)?;
         }
-        Ok(Claim { permits: self.clone(), owner, id })
+        table.admits(&bearer).map_err(Claimed::Full)?;
+        if let Some(id) = &id {
+            table.claim(&owner, id, asked);
+        }
+        drop(table);
+        Ok(Claim { permits: self.clone(), owner, bearer, id })
     }
 
     /// Takes a permit out, to end it so. Whoever comes second is told how it ended.
@@ -156,18 +173,21 @@ impl Permits {
 }
 
 impl Claim {
-    /// The gate has let it go. Comes back whole if there is no room for it.
-    pub fn grant(mut self, permit: Permit, lease: Duration) -> Result<PermitId, Permit> {
+    /// The gate has let it go. Comes back whole if there is no room for it by now; then it is said why, unless there is
+    /// no number for it.
+    pub fn grant(mut self, permit: Permit, lease: Duration) -> Result<PermitId, (Permit, Option<Full>)> {
         let until = Instant::now() + lease;
         let permits = self.permits.clone();
-        let Some(number) = permits.fresh_id() else { return Err(permit) };
+        let Some(number) = permits.fresh_id() else { return Err((permit, None)) };
         let mut table = permits.table.lock();
-        if table.live.len() >= MOST {
+        // Calls of the same bearer that waited beside this one may have taken the rest of its share.
+        if let Err(full) = table.admits(&self.bearer) {
             drop(table);
-            return Err(permit);
+            return Err((permit, Some(full)));
         }
+        let levels = table.shares.levels(&self.bearer);
         // From here on the id ends with the permit.
-        let live = Live { permit, until, owner: self.owner.take(), id: self.id.take() };
+        let live = Live { permit, until, owner: self.owner.take(), levels, id: self.id.take() };
         if table.insert(number, live) {
             permits.sooner.notify_one();
         }

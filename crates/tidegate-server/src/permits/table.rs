@@ -6,12 +6,14 @@ use std::sync::Arc;
 use tidegate::Permit;
 use tokio::time::Instant;
 
+use super::shares::{Bearer, Full, Level, Shares};
 use super::{Claimed, End, Gone, Leases, MOST, Owner, PermitId};
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub live: HashMap<PermitId, Live>,
     pub leases: Leases,
+    pub shares: Shares,
     ids: HashMap<(Owner, Arc<str>), Named>,
     ended: HashMap<PermitId, (End, Owner)>,
     /// In the order of their ends.
@@ -24,6 +26,8 @@ pub(super) struct Live {
     pub permit: Permit,
     pub until: Instant,
     pub owner: Owner,
+    /// Where it is counted.
+    pub levels: Vec<Level>,
     pub id: Option<Arc<str>>,
 }
 
@@ -36,17 +40,26 @@ struct Named {
 }
 
 impl Table {
-    pub fn claim(&mut self, owner: &Owner, id: &Arc<str>, asked: &str) -> Result<(), Claimed> {
-        let key = (owner.clone(), id.clone());
-        if let Some(named) = self.ids.get(&key) {
+    /// Looks whether an id is free.
+    pub fn find(&self, owner: &Owner, id: &Arc<str>, asked: &str) -> Result<(), Claimed> {
+        if let Some(named) = self.ids.get(&(owner.clone(), id.clone())) {
             let granted = named.permit.filter(|_| *named.asked == *asked);
             let live = granted.and_then(|permit| Some((permit, self.live.get(&permit)?)));
             return Err(live.map_or(Claimed::Taken, |(permit, live)| {
                 Claimed::Granted(permit, live.until.saturating_duration_since(Instant::now()))
             }));
         }
-        self.ids.insert(key, Named { asked: asked.into(), permit: None });
         Ok(())
+    }
+
+    /// Claims an id that is free.
+    pub fn claim(&mut self, owner: &Owner, id: &Arc<str>, asked: &str) {
+        self.ids.insert((owner.clone(), id.clone()), Named { asked: asked.into(), permit: None });
+    }
+
+    /// Whether a bearer may have one more permit.
+    pub fn admits(&self, bearer: &Bearer) -> Result<(), Full> {
+        self.shares.admits(bearer, MOST - self.live.len())
     }
 
     pub fn unclaim(&mut self, owner: &Owner, id: &Arc<str>) {
@@ -61,6 +74,7 @@ impl Table {
             named.permit = Some(number);
         }
         let sooner = self.leases.add(live.until, number);
+        self.shares.add(&live.levels);
         self.live.insert(number, live);
         sooner
     }
@@ -78,8 +92,9 @@ impl Table {
 
     /// Takes a permit out, and remembers how it ended.
     pub fn remove(&mut self, id: PermitId, end: End) -> Option<Permit> {
-        let Live { permit, until, owner, id: name } = self.live.remove(&id)?;
+        let Live { permit, until, owner, levels, id: name } = self.live.remove(&id)?;
         self.leases.remove(until, id);
+        self.shares.remove(&levels);
         if let Some(name) = name {
             self.unclaim(&owner, &name);
         }

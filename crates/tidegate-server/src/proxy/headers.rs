@@ -1,11 +1,11 @@
 //! Which headers go on, and which are between two neighbours only.
 
 use bytes::BytesMut;
-use http::HeaderMap;
 use http::header::{
     ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
     PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
+use http::{HeaderMap, Method};
 
 /// Headers of one connection, beside those that `Connection` names.
 const HOP_BY_HOP: [HeaderName; 9] = [
@@ -21,22 +21,17 @@ const HOP_BY_HOP: [HeaderName; 9] = [
 ];
 /// What begins so is for us.
 const OURS: &str = "x-tidegate-";
-/// A body under one of these is signed, or its signature is: it is not ours to change.
-const SIGNED: [&str; 7] = [
-    "x-amz-content-sha256",
-    "x-amz-date",
-    "content-digest",
-    "digest",
-    "content-md5",
-    "signature",
-    "signature-input",
-];
 
 /// Makes a request's headers those that its upstream gets.
 pub(super) fn to_upstream(headers: &mut HeaderMap) {
     // The client that sends it knows host and length better.
     let other = |name: &HeaderName| [HOST, CONTENT_LENGTH, EXPECT].contains(name) || is_ours(name);
     keep_but(headers, other);
+}
+
+/// Returns whether a request of this method states the length of its body though it has none (RFC 9110, section 8.6).
+pub(super) fn wants_length(method: &Method) -> bool {
+    [Method::POST, Method::PUT, Method::PATCH].contains(method)
 }
 
 /// Whether a header is for us.
@@ -62,9 +57,12 @@ pub(super) fn detach(headers: &mut HeaderMap) {
     }
 }
 
-/// Asks for an answer that can be read on its way: what is compressed does not say what it cost.
+/// Asks for an answer that can be read on its way. Not where the header may be signed: a compressed answer is read too,
+/// at a cost.
 pub(super) fn ask_for_plain(headers: &mut HeaderMap) {
-    headers.remove(ACCEPT_ENCODING);
+    if !is_signed(headers) {
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    }
 }
 
 /// Makes a reply's headers those that the client gets.
@@ -72,10 +70,15 @@ pub(super) fn to_client(headers: &mut HeaderMap) {
     keep_but(headers, |_| false);
 }
 
-/// Whether a body may not be changed.
+/// Whether a body may not be changed: it is signed, or its signature is.
 pub(super) fn is_signed(headers: &HeaderMap) -> bool {
-    let by_key = |value: &HeaderValue| value.as_bytes().starts_with(b"AWS4-");
-    SIGNED.iter().any(|name| headers.contains_key(*name)) || headers.get("authorization").is_some_and(by_key)
+    headers.iter().any(|(name, value)| match name.as_str() {
+        "x-amz-content-sha256" | "x-amz-date" => true,
+        "content-digest" | "digest" | "content-md5" => true,
+        "signature" | "signature-input" => true,
+        "authorization" => value.as_bytes().starts_with(b"AWS4-"),
+        _ => false,
+    })
 }
 
 /// Drops headers of one connection and those `others`. Looks at those that are there: fewer than those that could be.

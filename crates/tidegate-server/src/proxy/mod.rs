@@ -14,7 +14,6 @@ mod client;
 mod headers;
 mod hints;
 mod location;
-mod memory;
 mod path;
 mod reply;
 mod source;
@@ -23,8 +22,10 @@ mod upgrade;
 mod upstream;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::AtomicU32;
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue, UPGRADE};
 use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -32,7 +33,7 @@ use parking_lot::Mutex;
 use tidegate::retry::RetryPolicy;
 use tidegate::wire::{Meaning, Shown};
 use tidegate::{Attempt, Call, ExecuteError};
-use tidegate_core::request::Asked;
+use tidegate_core::request::{Why, normal_path};
 use tidegate_core::stream_usage::asking;
 use tracing::{Instrument, debug};
 
@@ -49,8 +50,8 @@ use source::{Source, Unread};
 use upgrade::Wish;
 use upstream::Nowhere;
 
-pub(crate) use client::Client;
-pub(crate) use memory::Memory;
+pub use client::ProxyError;
+pub(crate) use client::{Client, check_proxies};
 pub(crate) use reply::Proxied;
 pub use upstream::UpstreamError;
 pub(crate) use upstream::{Service, Services};
@@ -113,8 +114,9 @@ impl Service {
             .may_call(&stated, &app.in_force().config)
             .map_err(|(status, code, message)| (status, code, message.to_owned()))?;
         let counted = app.count_call();
-        let mut source =
-            Source::read(body, &app.memory, app.times.client).await.map_err(|unread| match unread {
+        let mut source = Source::read(body, app.memory.share(caller.holder().cloned()), app.times.client)
+            .await
+            .map_err(|unread| match unread {
                 Unread::Slow => (
                     StatusCode::REQUEST_TIMEOUT,
                     "slow_body",
@@ -124,26 +126,34 @@ impl Service {
             })?;
 
         let headers = &mut parts.headers;
+        let states_no_body = headers.get(CONTENT_LENGTH).is_some_and(|length| length == "0");
         headers::to_upstream(headers);
+        if source.whole().is_some_and(Bytes::is_empty)
+            && (states_no_body || headers::wants_length(&parts.method))
+        {
+            headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
         if let Some(wish) = &wish {
             wish.put(headers);
         }
         self.put_key(headers);
-        let readable = source.whole().filter(|_| !headers.contains_key(CONTENT_ENCODING));
-        let asked = readable.and_then(|body| Asked::read(body));
+        let asked = source.asked(headers);
         let shown = Shown {
             method: parts.method.as_str(),
             path,
             headers,
-            bytes: source.length(),
+            bytes: Some(source.length()),
             asked: asked.as_ref(),
         };
+        if let Some(why) = shown.refused(&stated, &app.gate) {
+            return Err(unaccountable(why));
+        }
         let call = shown.call(stated, &app.gate);
         let mut hide_usage = false;
         if call.stated_model().is_some() {
             headers::ask_for_plain(headers);
-            if asked.is_some_and(|asked| asked.stream)
-                && self.can_be_asked_for_usage(path)
+            if asked.is_some_and(|asked| asked.stream && asked.unread.is_none())
+                && self.can_be_asked_for_usage(&normal_path(path))
                 && !headers::is_signed(headers)
                 && let Some(asking) = source.whole().and_then(|body| asking(body))
             {
@@ -166,6 +176,18 @@ impl Service {
     }
 }
 
+/// Says why a call is not made whose body cannot be accounted for.
+fn unaccountable(why: Why) -> Wrong {
+    let status = match why {
+        Why::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Why::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
+        Why::Compressed | Why::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        Why::ManyModels => StatusCode::BAD_REQUEST,
+    };
+    let code = if why == Why::ManyModels { "bad_request" } else { "unread_body" };
+    (status, code, format!("the body of the request {}, so the call cannot be accounted for", why.words()))
+}
+
 impl Prepared {
     /// Makes the call.
     ///
@@ -174,9 +196,10 @@ impl Prepared {
         let shape = service.shape();
         let Prepared { call, head, source, hide_usage, counted, wish } = self;
         let (call, head, source) = (&*call, &*head, &*source);
-        let (took, agreed) = (Mutex::new(Took::default()), Mutex::new(None));
+        let (took, agreed, late) = (Mutex::new(Took::default()), Mutex::new(None), AtomicU32::new(0));
+        let begun = Instant::now();
         let client = if head.upgrades { &app.upgrades } else { &app.client };
-        let meaning = Meaning::of(&app.gate, call);
+        let meaning = Meaning::of(&app.gate, call).within(&app.memory);
         let repeatable = head.headers.contains_key(&IDEMPOTENCY_KEY);
         let only_once = source.whole().is_none();
         let execute = app.gate.execute(call, |attempt: Attempt| {
@@ -185,7 +208,7 @@ impl Prepared {
                 waited: attempt.waited(),
                 held_by: attempt.held_by().cloned(),
             };
-            send(client, head, source.next(), attempt, &meaning, app.times, &agreed)
+            send(client, head, source, attempt, &meaning, app.times, (&agreed, &late))
         });
         // In one place: whoever waits in the queue is as large as what stands here.
         let mut execute = execute.name_limits(true);
@@ -208,10 +231,18 @@ impl Prepared {
                 app.events.tell(|| Event::refused(call.service(), &refused));
                 (shape.refused(&refused), false)
             }
-            Err(ExecuteError::Failed(failed)) => (told(failed, shape, counted.take()), false),
-            Err(ExecuteError::Exhausted { last, waited, .. }) => {
+            Err(ExecuteError::Failed(failed)) => {
+                let attempts = took.lock().attempts;
+                (told(failed, shape, counted.take(), (attempts, begun.elapsed())), false)
+            }
+            Err(ExecuteError::Exhausted { last, waited, attempts, .. }) => {
                 took.lock().waited = waited;
-                (told(last, shape, counted.take()), true)
+                if let Failed::Unreached(why) = &last {
+                    client.gave_up(&head.uri, attempts, begun.elapsed(), why);
+                }
+                // An upstream's reply that was never retried here is for the SDK to judge.
+                let spent = attempts > 1 || !matches!(last, Failed::Reply(_));
+                (told(last, shape, counted.take(), (attempts, begun.elapsed())), spent)
             }
             Err(_) => {
                 let message = "the call could not be made";
@@ -253,11 +284,16 @@ fn number(number: u64) -> HeaderValue {
 }
 
 /// What the upstream said last is worth more than words of ours.
-fn told(failed: Failed, shape: Shape, counted: Option<Counted>) -> Response<Body> {
+fn told(
+    failed: Failed,
+    shape: Shape,
+    counted: Option<Counted>,
+    (attempts, took): (u32, Duration),
+) -> Response<Body> {
     match failed {
         Failed::Reply(reply) => pass_on(*reply, false, counted),
         failed => {
-            let (status, code, message) = failed.told();
+            let (status, code, message) = failed.told(attempts, took);
             shape.error(status, code, &message)
         }
     }
@@ -266,6 +302,8 @@ fn told(failed: Failed, shape: Shape, counted: Option<Counted>) -> Response<Body
 fn pass_on(reply: Reply, hide_usage: bool, counted: Option<Counted>) -> Response<Body> {
     let (mut parts, body) = reply.into_parts();
     headers::to_client(&mut parts.headers);
+    // Events that are compressed cannot be taken out: the caller sees one more than it asked for.
+    let hide_usage = hide_usage && !parts.headers.contains_key(CONTENT_ENCODING);
     if hide_usage {
         parts.headers.remove(CONTENT_LENGTH);
     }

@@ -1,23 +1,28 @@
 //! The body of a request: kept, so that it can be sent again, or passed on once where it is too large for that.
 
-use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use std::{fmt, io};
 
 use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use parking_lot::Mutex;
+use tidegate::wire::{Content, Share};
+use tidegate_core::request::{Asked, Why};
 
-use super::memory::{Memory, Share};
 use super::timed::Timed;
 use crate::body::BoxError;
 
 /// The largest body that is kept.
 const MOST: u64 = 8 << 20;
+/// So much of a larger one is read before it is sent: most bodies name their model early.
+const BEGINNING: usize = 64 << 10;
+/// A body that comes more slowly, in bytes a second and beyond the patience with it, is not waited for.
+const SLOWEST: u64 = 1 << 10;
 /// Up to this length a body is copied out of the connection's buffer, which can then be used again.
 const SMALL: usize = 16 << 10;
 
@@ -26,7 +31,14 @@ pub(super) enum Source {
     /// It is there, and can be sent as often as it takes.
     Whole(Bytes, Share),
     /// It can be sent once; gone when it was. Boxed, since most are whole, and many may wait.
-    Once(Mutex<Option<Box<Outgoing>>>, Option<u64>),
+    Once(Box<Once>),
+}
+
+/// A body that can be sent once.
+pub(super) struct Once {
+    body: Mutex<Option<Outgoing>>,
+    length: Option<u64>,
+    why: Why,
 }
 
 /// A request whose body did not come.
@@ -39,16 +51,13 @@ pub(super) enum Unread {
 
 impl Source {
     /// Reads a body as far as it can be kept.
-    pub async fn read(body: Incoming, memory: &Arc<Memory>, patience: Duration) -> Result<Source, Unread> {
-        let mut share = memory.share();
+    pub async fn read(body: Incoming, mut share: Share, patience: Duration) -> Result<Source, Unread> {
         if body.is_end_stream() {
             return Ok(Source::Whole(Bytes::new(), share));
         }
         let length = body.size_hint().exact();
-        let mut body = Timed::new(body, patience);
-        if length.is_some_and(|length| length > MOST || !share.grow(length)) {
-            return Ok(Source::once(Bytes::new(), body, share, length));
-        }
+        let mut body = Timed::new(body, patience).at_least(SLOWEST);
+        let mut too_large = length.is_some_and(|length| length > MOST);
         let mut seen = Seen::default();
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| {
@@ -59,33 +68,52 @@ impl Source {
             })?;
             let Ok(bytes) = frame.into_data() else { continue };
             let more = bytes.len() as u64;
-            let fits = length.is_some() || (seen.len() as u64 + more <= MOST && share.grow(more));
+            too_large |= seen.len() as u64 + more > MOST;
+            // Reserved as it comes: what was only announced takes no memory.
+            let has_room = share.grow(more);
             seen.push(bytes);
-            if !fits {
-                return Ok(Source::once(seen.whole(), body, share, None));
+            if too_large && (seen.len() >= BEGINNING || !has_room) {
+                return Ok(Source::once(seen.whole(), body, share, length, Why::TooLarge));
+            }
+            if !has_room {
+                return Ok(Source::once(seen.whole(), body, share, length, Why::NoRoom));
             }
         }
         Ok(Source::Whole(seen.whole(), share))
     }
 
-    fn once(first: Bytes, rest: Timed<Incoming>, share: Share, length: Option<u64>) -> Source {
+    fn once(first: Bytes, rest: Timed<Incoming>, share: Share, length: Option<u64>, why: Why) -> Source {
         let outgoing = Outgoing { first, rest: Some((rest, share)) };
-        Source::Once(Mutex::new(Some(Box::new(outgoing))), length)
+        Source::Once(Box::new(Once { body: Mutex::new(Some(outgoing)), length, why }))
     }
 
     /// All of it, if it is kept.
     pub fn whole(&self) -> Option<&Bytes> {
         match self {
             Source::Whole(bytes, _) => Some(bytes),
-            Source::Once(..) => None,
+            Source::Once(_) => None,
         }
     }
 
-    /// How long it is, if that is known.
-    pub fn length(&self) -> Option<u64> {
+    /// Reads what it asks for, as far as it is there.
+    pub fn asked(&self, headers: &HeaderMap) -> Option<Asked> {
         match self {
-            Source::Whole(bytes, _) => Some(bytes.len() as u64),
-            Source::Once(_, length) => *length,
+            Source::Whole(bytes, _) => Content::Whole(bytes).asked(headers),
+            Source::Once(once) => {
+                let body = once.body.lock();
+                let bytes = body.as_ref().map_or(&[][..], |body| &body.first);
+                Content::Beginning { bytes, length: once.length, why: once.why }.asked(headers)
+            }
+        }
+    }
+
+    /// How long it is; if that is not known, how much of it came so far.
+    pub fn length(&self) -> u64 {
+        match self {
+            Source::Whole(bytes, _) => bytes.len() as u64,
+            Source::Once(once) => once
+                .length
+                .unwrap_or_else(|| once.body.lock().as_ref().map_or(0, |body| body.first.len() as u64)),
         }
     }
 
@@ -93,7 +121,7 @@ impl Source {
     pub fn rewritten(self, bytes: Vec<u8>) -> Source {
         match self {
             Source::Whole(_, share) => Source::Whole(bytes.into(), share),
-            once @ Source::Once(..) => once,
+            once @ Source::Once(_) => once,
         }
     }
 
@@ -101,7 +129,14 @@ impl Source {
     pub fn next(&self) -> Option<Outgoing> {
         match self {
             Source::Whole(bytes, _) => Some(Outgoing { first: bytes.clone(), rest: None }),
-            Source::Once(once, _) => once.lock().take().map(|once| *once),
+            Source::Once(once) => once.body.lock().take(),
+        }
+    }
+
+    /// Takes a body back that was not sent.
+    pub fn put_back(&self, body: Outgoing) {
+        if let Source::Once(once) = self {
+            *once.body.lock() = Some(body);
         }
     }
 }
@@ -139,10 +174,24 @@ impl Seen {
 }
 
 /// A body on its way to an upstream.
+#[derive(Default)]
 pub(crate) struct Outgoing {
     first: Bytes,
     /// What was not read yet, and the memory that what was read takes.
     rest: Option<(Timed<Incoming>, Share)>,
+}
+
+impl Outgoing {
+    /// Returns the same body once more, if all of it is kept.
+    pub fn again(&self) -> Option<Outgoing> {
+        self.rest.is_none().then(|| Outgoing { first: self.first.clone(), rest: None })
+    }
+}
+
+impl fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outgoing").field("first", &self.first.len()).finish_non_exhaustive()
+    }
 }
 
 impl Body for Outgoing {

@@ -69,7 +69,7 @@ pub(super) struct Place {
 #[error("services.{service}: {problem}")]
 pub struct UpstreamError {
     service: String,
-    problem: &'static str,
+    problem: String,
 }
 
 /// Why a request cannot be forwarded.
@@ -84,7 +84,8 @@ impl Services {
         let service = |(name, service): (&String, &ServiceConfig)| {
             let vendor = config.vendor(name);
             let wrong = |problem| UpstreamError { service: name.clone(), problem };
-            let place = service.upstream.as_deref().map(Place::read).transpose().map_err(wrong)?;
+            let place = service.upstream.as_deref().map(Place::read).transpose();
+            let place = place.map_err(|problem| wrong(problem.to_owned()))?;
             let key = service.api_key_env.as_deref().map(|variable| key(vendor, variable));
             let key = key.transpose().map_err(wrong)?;
             Ok((name.clone(), Arc::new(Service { place, vendor, key })))
@@ -181,19 +182,33 @@ impl Place {
     }
 }
 
-fn key(vendor: Option<&Vendor>, variable: &str) -> Result<(HeaderName, HeaderValue), &'static str> {
+fn key(vendor: Option<&Vendor>, variable: &str) -> Result<(HeaderName, HeaderValue), String> {
     let Some(key) = std::env::var(variable).ok().filter(|key| !key.is_empty()) else {
-        return Err("the variable that `api_key_env` names is not set");
+        return Err(format!(
+            "{} is not set or empty: set it, or remove `api_key_env` to pass on the caller's own key",
+            shown(variable)
+        ));
     };
     let own = KEY_HEADERS.into_iter().find(|(name, _)| vendor.is_some_and(|vendor| vendor.name == *name));
     let (name, value) = match own {
         Some((_, header)) => (header, key),
         None => (AUTHORIZATION, format!("Bearer {key}")),
     };
-    let mut value: HeaderValue =
-        value.parse().map_err(|_| "the key that `api_key_env` names is no header's value")?;
+    let mut value: HeaderValue = value.parse().map_err(|_| {
+        format!("{} holds characters that no header can carry, such as a line break", shown(variable))
+    })?;
     value.set_sensitive(true);
     Ok((name, value))
+}
+
+/// Names the variable that `api_key_env` names, unless that may be the key itself, put in the wrong place: variables are
+/// seldom long and hardly ever in small letters with digits, as keys are.
+fn shown(variable: &str) -> String {
+    let is_in = |kind: fn(&u8) -> bool| variable.as_bytes().iter().any(kind);
+    if variable.len() >= 20 && is_in(u8::is_ascii_lowercase) && is_in(u8::is_ascii_digit) {
+        return "the environment variable that `api_key_env` names".into();
+    }
+    format!("the environment variable `{variable}`, which `api_key_env` names,")
 }
 
 #[cfg(test)]
@@ -223,6 +238,14 @@ mod tests {
             Ok("http://a.example/base//evil.example/")
         );
         assert_eq!(uri("http://a.example/base", "/../x", None), Err(Nowhere::Outside));
+    }
+
+    #[test]
+    fn a_variable_without_a_key_is_named_unless_it_may_be_the_key() {
+        let error = |variable| key(None, variable).expect_err("not set");
+        assert!(error("OPENAI_API_KEY_NOT_SET").contains("`OPENAI_API_KEY_NOT_SET`"));
+        assert!(error("my_key").contains("`my_key`"));
+        assert!(!error("sk_live_51Habc0123456789").contains("sk_live"), "it is a key of Stripe's");
     }
 
     #[test]

@@ -1,16 +1,20 @@
 //! What can be changed while it runs: limits and backoff windows.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
 use serde::Deserialize;
 use serde_json::json;
+use tidegate::ChangeError;
+use tidegate_core::config::nearest;
 
 use super::read::read;
 use crate::app::App;
 use crate::body::{Body, json as answer};
 use crate::events::Event;
+use crate::in_force;
 use crate::live::{NoChange, Wanted};
 use crate::shape;
 
@@ -54,10 +58,33 @@ pub(super) async fn set_limit(app: &App, name: &str, body: Incoming) -> Response
                 Some((level, rest)) if level.starts_with("loop:") => {
                     format!(": what loops may spend is written once for all of them, loop:*/{rest}")
                 }
-                _ => String::new(),
+                _ => did_you_mean(name, &limit_names(app)),
             };
             let message = format!("no limit named `{name}` in the config{hint}");
             shape::plain(StatusCode::NOT_FOUND, "unknown_limit", &message)
+        }
+    }
+}
+
+/// `POST /v1/limits/{name}/reset`
+pub(super) fn reset_limit(app: &App, name: &str) -> Response<Body> {
+    match app.gate.reset_limit(name) {
+        Ok(before) => {
+            let forgiven = json!({ "name": name, "used_before": before.used, "dropped_debt_before": before.dropped_debt });
+            answer(StatusCode::OK, &forgiven)
+        }
+        Err(error @ ChangeError::NothingToReset(_)) => {
+            shape::plain(StatusCode::BAD_REQUEST, "nothing_to_reset", &error.to_string())
+        }
+        Err(error) => {
+            let hint = if name.starts_with("loop:*") {
+                ": name one loop, such as loop:agent-7".to_owned()
+            } else {
+                let live: Vec<String> =
+                    app.gate.limits().iter().map(|limit| limit.name.to_string()).collect();
+                did_you_mean(name, &live)
+            };
+            shape::plain(StatusCode::NOT_FOUND, "unknown_limit", &format!("{error}{hint}"))
         }
     }
 }
@@ -73,12 +100,47 @@ pub(super) async fn set_backoff(app: &App, key: &str, body: Incoming) -> Respons
         Err(_) => shape::plain(
             StatusCode::NOT_FOUND,
             "unknown_key",
-            &format!("`{key}` is neither a limit nor the level of one"),
+            &format!(
+                "`{key}` is neither a limit nor the level of one{}",
+                did_you_mean(key, &backoff_keys(app))
+            ),
         ),
     }
 }
 
 /// `DELETE /v1/backoff/{key}`
 pub(super) fn clear_backoff(app: &App, key: &str) -> Response<Body> {
-    answer(StatusCode::OK, &json!({ "key": key, "cleared": app.gate.clear_backoff(key) }))
+    let cleared = app.gate.clear_backoff(key);
+    let mut told = json!({ "key": key, "cleared": cleared });
+    if !cleared {
+        let known = backoff_keys(app);
+        if !known.iter().any(|known| known == key)
+            && let Some(near) = nearest(key, known.iter().map(String::as_str))
+        {
+            told["did_you_mean"] = near.into();
+        }
+    }
+    answer(StatusCode::OK, &told)
+}
+
+/// Returns the names of all limits in the config.
+fn limit_names(app: &App) -> Vec<String> {
+    in_force::limits(&app.in_force().config).into_iter().map(|limit| limit.name).collect()
+}
+
+/// Returns the keys that a window can have: the limits, their levels and the services.
+fn backoff_keys(app: &App) -> Vec<String> {
+    let services = app.in_force().config.services.keys().cloned().collect::<Vec<_>>();
+    let mut keys: BTreeSet<String> = services.into_iter().collect();
+    for name in limit_names(app) {
+        keys.extend(name.match_indices('/').map(|(end, _)| name[..end].to_owned()));
+        keys.insert(name);
+    }
+    keys.into_iter().collect()
+}
+
+/// Returns the known name that was most likely meant, as the end of a sentence.
+fn did_you_mean(written: &str, known: &[String]) -> String {
+    let near = nearest(written, known.iter().map(String::as_str));
+    near.map_or_else(String::new, |near| format!(": did you mean `{near}`?"))
 }

@@ -59,6 +59,7 @@ fn one(limit: &LimitStatus, by_name: &HashMap<&str, &InForce<'_>>, changes: &Cha
     value["capacity"] = limit.capacity.into();
     value["used"] = limit.used.into();
     value["remaining"] = limit.capacity.saturating_sub(limit.used).into();
+    value["dropped_debt"] = limit.dropped_debt.into();
     value["reset_ms"] = limit.reset.map(|reset| millis(reset.since(now))).into();
     value["waiting"] = limit.waiting.into();
     value

@@ -35,7 +35,7 @@ pub(crate) async fn answer(app: &Arc<App>, door: Door, request: Request<Incoming
     let caller = match door {
         // Whoever may open the socket is who started the sidecar.
         Door::Unix => Ok(Caller::default()),
-        Door::Tcp => app.in_force().tokens.caller(&parts.headers, &OWN_HEADERS),
+        Door::Tcp(_) => app.in_force().tokens.caller(&parts.headers, &OWN_HEADERS),
     };
     let caller = match caller {
         Ok(caller) => caller,
@@ -44,14 +44,21 @@ pub(crate) async fn answer(app: &Arc<App>, door: Door, request: Request<Incoming
     match (Own::of(&path), method) {
         (Ok(Own::Limits), _) if reads => json(StatusCode::OK, &limits::of(app)),
         (Ok(Own::Status), _) if reads => json(StatusCode::OK, &status::of(app)),
+        (Ok(Own::Loop(name)), _) if reads => {
+            json(StatusCode::OK, &serde_json::json!({ "loop": name, "calls": app.came.calls(&name) }))
+        }
         (Ok(Own::Events), Method::GET) => events::stream(app),
         (Ok(Own::Explain), Method::POST) => explain::call(app, &caller, body).await,
-        (Ok(Own::Acquire), Method::POST) => permits::acquire(app, &caller, body).await,
+        (Ok(Own::Acquire), Method::POST) => permits::acquire(app, door, &caller, body).await,
         (Ok(Own::Complete(id)), Method::POST) => permits::complete(app, &caller, id, body).await,
         (Ok(Own::Renew(id)), Method::POST) => permits::renew(app, &caller, id),
         (Ok(Own::Permit(id)), Method::DELETE) => permits::cancel(app, &caller, id),
         (Ok(Own::Limit(name)), Method::PUT) => match caller.may_change() {
             Ok(()) => changes::set_limit(app, &name, body).await,
+            Err((status, code, message)) => shape::plain(status, code, message),
+        },
+        (Ok(Own::Reset(name)), Method::POST) => match caller.may_change() {
+            Ok(()) => changes::reset_limit(app, &name),
             Err((status, code, message)) => shape::plain(status, code, message),
         },
         (Ok(Own::Backoff(key)), method @ (Method::PUT | Method::DELETE)) => match caller.may_change() {
@@ -77,7 +84,9 @@ enum Own<'p> {
     Status,
     Limits,
     Limit(std::borrow::Cow<'p, str>),
+    Reset(std::borrow::Cow<'p, str>),
     Backoff(std::borrow::Cow<'p, str>),
+    Loop(std::borrow::Cow<'p, str>),
     Events,
     Acquire,
     Explain,
@@ -91,10 +100,16 @@ impl<'p> Own<'p> {
     /// What a path means. Names have slashes in them, encoded or not.
     fn of(path: &'p str) -> Result<Own<'p>, String> {
         if let Some(name) = path.strip_prefix("/v1/limits/") {
-            return decoded(name).map(Own::Limit);
+            return match name.strip_suffix("/reset") {
+                Some(name) => decoded(name).map(Own::Reset),
+                None => decoded(name).map(Own::Limit),
+            };
         }
         if let Some(key) = path.strip_prefix("/v1/backoff/") {
             return decoded(key).map(Own::Backoff);
+        }
+        if let Some(name) = path.strip_prefix("/v1/loops/") {
+            return decoded(name).map(Own::Loop);
         }
         if let Some(permit) = path.strip_prefix("/v1/permits/") {
             return Ok(match permit.split_once('/') {

@@ -30,6 +30,7 @@ pub(super) fn of(app: &App) -> Value {
         "buffered_bytes": app.memory.used(),
         "state": state_of(app),
         "services": services,
+        "loop_types": in_force.config.loop_types.keys().collect::<Vec<_>>(),
         "backoffs": backoffs,
         "breakers": breakers,
         "learned": learned::limits(&app.gate),

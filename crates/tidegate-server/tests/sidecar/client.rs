@@ -1,5 +1,6 @@
 //! A client: one connection a request, and bytes as they are where that matters.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -104,12 +105,17 @@ pub async fn post(server: &Server, path: &str, body: impl Into<Bytes>) -> Reply 
 
 /// The same over HTTP/2.
 pub async fn post_http2(server: &Server, path: &str, body: &'static str) -> Reply {
-    let stream = TcpStream::connect(server.address()).await.expect("it listens");
+    post_http2_at(server.address(), path, body).await
+}
+
+/// The same to a server by its address, which may stop meanwhile.
+pub async fn post_http2_at(address: SocketAddr, path: &str, body: &'static str) -> Reply {
+    let stream = TcpStream::connect(address).await.expect("it listens");
     let io = TokioIo::new(stream);
     let (mut sender, connection) =
         hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await.expect("it speaks HTTP/2");
     let connection = tokio::spawn(async { drop(connection.await) });
-    let request = Request::post(format!("{}{path}", server.url())).body(Full::new(Bytes::from(body)));
+    let request = Request::post(format!("http://{address}{path}")).body(Full::new(Bytes::from(body)));
     let response = sender.send_request(request.expect("a request")).await.expect("an answer");
     Open { response, connection }.whole().await.expect("a body")
 }

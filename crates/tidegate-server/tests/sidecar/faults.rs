@@ -18,6 +18,48 @@ async fn who_cannot_be_reached_is_a_502() {
         (502, Some("upstream_unreachable"))
     );
     assert_eq!(reply.header("x-should-retry"), Some("false"));
+    let message = reply.json()["error"]["message"].to_string();
+    assert!(message.contains("127.0.0.1:1 refused the connection (1 attempt in 0."), "{message}");
+    holds_nothing(&server).await;
+}
+
+#[tokio::test]
+async fn the_attempts_at_an_upstream_that_cannot_be_reached_are_counted_for_the_caller() {
+    let server = sidecar("http://127.0.0.1:1", "retry = { max_retries = 2, initial = \"10ms\" }").await;
+    let message = post(&server, "/api/x", "").await.json()["error"]["message"].to_string();
+    assert!(message.contains("refused the connection (3 attempts in "), "{message}");
+    holds_nothing(&server).await;
+}
+
+/// One bound covers all of connecting. A call that fails in it was not sent, so it is not charged and is safe to retry.
+#[tokio::test]
+async fn a_tls_handshake_that_never_ends_is_bounded_and_costs_nothing() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = silent.local_addr().expect("bound");
+    let accepted = tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((stream, _)) = silent.accept().await {
+            held.push(stream);
+            if held.len() == 2 {
+                return held;
+            }
+        }
+        held
+    });
+    // The head of a reply may take much longer than a connection.
+    let times = Times { upstream_head: Duration::from_secs(60), ..SHORT };
+    let keys = "requests = \"5/min\"\nretry = { max_retries = 1, initial = \"10ms\" }";
+    let server = started(builder(&format!("https://{address}"), keys).times(times)).await;
+    let reply = post(&server, "/api/x", "{}").await;
+    assert_eq!(
+        (reply.status.as_u16(), reply.json()["error"]["code"].as_str()),
+        (502, Some("upstream_unreachable"))
+    );
+    let message = reply.json()["error"]["message"].to_string();
+    assert!(message.contains("within 500ms; the time ran out in the TLS handshake (2 attempts"), "{message}");
+    assert_eq!(number(&reply, "x-tidegate-attempts"), 2, "a POST that was not sent is retried");
+    assert_eq!(limit(&server, "api/requests/1m").await["used"], 0);
+    accepted.await.expect("both came");
     holds_nothing(&server).await;
 }
 

@@ -152,3 +152,28 @@ async fn an_address_at_the_upstream_leads_through_the_sidecar_and_hints_stay() {
     assert_eq!(other.header("location"), Some("https://elsewhere.example/base/x"));
     holds_nothing(&server).await;
 }
+
+#[tokio::test]
+async fn an_empty_body_keeps_its_stated_length() {
+    let upstream = Script::says(reply("200 OK", "", "well")).await;
+    let server = sidecar(&upstream.url(), "").await;
+    for method in ["POST", "PUT", "PATCH"] {
+        raw(
+            &server,
+            format!("{method} /api/x HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").as_bytes(),
+        )
+        .await;
+        send(&server, method, "/api/x", &[("content-length", "0")], "").await.expect("an answer");
+    }
+    send(&server, "DELETE", "/api/x", &[("content-length", "0")], "").await.expect("an answer");
+    send(&server, "GET", "/api/x", &[], "").await.expect("an answer");
+    let mut requests = upstream.requests();
+    let get = requests.pop().expect("the last one");
+    assert!(!get.contains("content-length"), "{get}");
+    assert_eq!(requests.len(), 7);
+    for request in requests {
+        assert_eq!(request.matches("content-length: 0\r\n").count(), 1, "{request}");
+        assert!(!request.contains("transfer-encoding"), "{request}");
+    }
+    holds_nothing(&server).await;
+}

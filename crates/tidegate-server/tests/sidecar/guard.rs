@@ -4,6 +4,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::client::{get, raw, send};
+use super::script::{Script, reply};
 use super::*;
 
 #[tokio::test]
@@ -105,22 +106,54 @@ async fn who_says_nothing_or_too_slowly_is_cut_off() {
     holds_nothing(&server).await;
 }
 
+const HEALTH: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+
 #[tokio::test]
 async fn connections_are_bounded_and_whoever_comes_later_waits() {
     let server = started(builder("http://127.0.0.1:1", "").max_connections(2)).await;
-    let first = TcpStream::connect(server.address()).await.expect("it listens");
-    let second = TcpStream::connect(server.address()).await.expect("it listens");
+    let mut busy = Vec::new();
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(server.address()).await.expect("it listens");
+        let half = b"POST /api/x HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\nsea";
+        stream.write_all(half).await.expect("sent");
+        busy.push(stream);
+    }
     let mut third = TcpStream::connect(server.address()).await.expect("the system takes it");
-    third
-        .write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
-        .await
-        .expect("sent");
+    third.write_all(HEALTH).await.expect("sent");
     let mut said = String::new();
     let waited = tokio::time::timeout(Duration::from_millis(200), third.read_to_string(&mut said)).await;
     assert!(waited.is_err(), "{said}");
-    drop((first, second));
+    drop(busy);
     third.read_to_string(&mut said).await.expect("an answer");
     assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+}
+
+#[tokio::test]
+async fn idle_connections_make_room_for_whoever_comes_and_those_that_are_used_stay() {
+    let upstream = Script::says(reply("200 OK", "", "well")).await;
+    let server = started(builder(&upstream.url(), "").max_connections(4)).await;
+    let connect = async || TcpStream::connect(server.address()).await.expect("it listens");
+    let mut used = connect().await;
+    let half =
+        b"POST /api/x HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 6\r\n\r\nsea";
+    used.write_all(half).await.expect("sent");
+    // One never said a word, one was answered, one began to say something.
+    let mut idle = [connect().await, connect().await, connect().await];
+    idle[1].write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.expect("sent");
+    assert!(idle[1].read(&mut [0; 1_024]).await.expect("an answer") > 0);
+    idle[2].write_all(b"GET /heal").await.expect("sent");
+    for _ in 0..6 {
+        let mut late = connect().await;
+        late.write_all(HEALTH).await.expect("sent");
+        let mut said = String::new();
+        let read = tokio::time::timeout(Duration::from_secs(30), late.read_to_string(&mut said));
+        read.await.expect("it need not wait for the others").expect("an answer");
+        assert!(said.starts_with("HTTP/1.1 200"), "{said}");
+    }
+    used.write_all(b"sea").await.expect("still open");
+    let mut said = String::new();
+    used.read_to_string(&mut said).await.expect("an answer");
+    assert!(said.starts_with("HTTP/1.1 200") && said.ends_with("well"), "{said}");
 }
 
 #[tokio::test]

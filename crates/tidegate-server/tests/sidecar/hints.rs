@@ -1,6 +1,6 @@
 //! Who calls: in headers, or in the URL.
 
-use super::client::{post, send};
+use super::client::{get, post, send};
 use super::*;
 
 /// Two calls at once, and so one waits.
@@ -25,6 +25,13 @@ async fn loops_and_their_types_are_told_by_header_and_by_url() {
     }
     assert!(upstream.records().iter().all(|record| record.path == "/x"), "{:?}", upstream.records());
     holds_nothing(&server).await;
+    // Calls that came, refused ones included, by the URL or by what an acquire states. A header is the program's own word,
+    // and no sign that it used the URL which it was given.
+    post(&server, "/v1/acquire", r#"{"service": "unknown", "loop": "agent-9"}"#).await;
+    for (name, calls) in [("agent-7", 0), ("agent-8", 1), ("agent%208", 1), ("agent-9", 1)] {
+        assert_eq!(get(&server, &format!("/v1/loops/{name}")).await.json()["calls"], calls, "{name}");
+    }
+    assert_eq!(status(&server).await["loop_types"], serde_json::json!(["code"]));
 }
 
 #[tokio::test]

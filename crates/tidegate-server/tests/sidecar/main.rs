@@ -1,8 +1,10 @@
 //! The sidecar as its clients and upstreams meet it: over sockets, against an upstream that counts for itself, or one
 //! that plays a part. After each case it must hold nothing.
 
+mod accounting;
 mod changing;
 mod client;
+mod compressed;
 mod explaining;
 mod faults;
 mod forwarding;

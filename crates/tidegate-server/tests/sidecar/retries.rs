@@ -23,11 +23,11 @@ async fn at_first(times: usize, words: String) -> Script {
 
 #[tokio::test]
 async fn a_429_is_tried_again_with_the_same_body_more_often_than_anything_else() {
-    let upstream = at_first(7, refused("60")).await;
+    let upstream = at_first(6, refused("60")).await;
     let server = sidecar(&upstream.url(), "").await;
     let reply = post(&server, "/api/x", "the same body").await;
-    assert_eq!((reply.text(), number(&reply, "x-tidegate-attempts")), ("well".into(), 8));
-    assert!(number(&reply, "x-tidegate-waited-ms") >= 7 * 60);
+    assert_eq!((reply.text(), number(&reply, "x-tidegate-attempts")), ("well".into(), 7));
+    assert!(number(&reply, "x-tidegate-waited-ms") >= 6 * 60);
     let requests = upstream.requests();
     assert!(requests.iter().all(|request| request.ends_with("\r\n\r\nthe same body")), "{requests:?}");
     holds_nothing(&server).await;
@@ -105,5 +105,23 @@ async fn a_body_that_is_too_large_to_be_kept_is_sent_once() {
     assert_eq!(upstream.requests()[0].split_once("\r\n\r\n").expect("a body").1.len(), body.len());
     let reply = post(&server, "/api/x", body).await;
     assert_eq!(reply.text(), "well");
+    holds_nothing(&server).await;
+}
+
+/// A body that is too large to be kept is sent once. The SDK has the body, and may retry.
+#[tokio::test]
+async fn a_refusal_that_was_not_retried_here_may_be_retried_by_the_client() {
+    let upstream = Script::says(refused("60")).await;
+    let server = sidecar(&upstream.url(), "").await;
+    let reply = post(&server, "/api/x", vec![b'x'; (8 << 20) + 1]).await;
+    assert_eq!((reply.status.as_u16(), reply.header("x-should-retry")), (429, None));
+    assert_eq!((number(&reply, "x-tidegate-attempts"), upstream.requests().len()), (1, 1));
+    holds_nothing(&server).await;
+
+    let timeout = [("x-tidegate-timeout", "1s")];
+    let reply = send(&server, "POST", "/api/x", &timeout, "small").await.expect("an answer");
+    let attempts = number(&reply, "x-tidegate-attempts");
+    assert_eq!((reply.status.as_u16(), reply.header("x-should-retry")), (429, Some("false")));
+    assert!(attempts > 1, "retries were made and spent: {attempts}");
     holds_nothing(&server).await;
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
-use super::client::{open, post};
+use super::client::{open, post, post_http2_at};
 use super::script::Script;
 use super::*;
 
@@ -50,6 +51,62 @@ async fn what_takes_too_long_is_cut_off() {
         .await
         .expect("stopped");
     assert_eq!(gate.limit("api/concurrency").expect("known").used, 0);
+}
+
+#[tokio::test]
+async fn a_call_that_is_open_when_patience_is_over_gets_a_503_in_the_vendors_words() {
+    let upstream = Script::plays(|mut stage| async move { stage.until_gone().await }).await;
+    // The first call waits for the upstream, the second in the queue.
+    let keys = "profile = \"openai\"\nrequests = { limit = \"1/min\", burst = 1 }";
+    let server = sidecar(&upstream.url(), keys).await;
+    let gate = server.gate().clone();
+    let address = server.address();
+    let mut open = Vec::new();
+    for (path, body) in [("/api/x", "{}"), ("/api/x", "{}"), ("/v1/acquire", r#"{"service": "api"}"#)] {
+        let mut stream = tokio::net::TcpStream::connect(address).await.expect("it listens");
+        let length = body.len();
+        let head =
+            format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}");
+        stream.write_all(head.as_bytes()).await.expect("sent");
+        open.push(stream);
+    }
+    let http2 = tokio::spawn(post_http2_at(address, "/api/x", "{}"));
+    until(|| async { status(&server).await["calls"] == 4 }).await;
+    let stopping = tokio::spawn(server.stop(Duration::from_millis(50)));
+    for (number, mut stream) in open.into_iter().enumerate() {
+        let mut said = String::new();
+        stream.read_to_string(&mut said).await.expect("an answer and an end");
+        let (head, body) =
+            said.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{number}: cut off: {said:?}"));
+        assert!(head.starts_with("HTTP/1.1 503") && head.contains("x-should-retry: false"), "{head}");
+        let told: Value = serde_json::from_str(body).expect("JSON");
+        assert_eq!(told["error"]["code"], "stopping");
+        let kind = if number < 2 { "server_error".into() } else { Value::Null };
+        assert_eq!(told["error"]["type"], kind, "in the words of its vendor");
+    }
+    let reply = http2.await.expect("an answer over HTTP/2");
+    assert_eq!((reply.status.as_u16(), reply.json()["error"]["code"].as_str()), (503, Some("stopping")));
+    stopping.await.expect("stopped");
+    let used = |name| gate.limit(name).expect("known").used;
+    assert_eq!(
+        (used("api/concurrency"), used("api/requests/1m")),
+        (0, 1),
+        "what was sent is kept, and no more"
+    );
+}
+
+#[tokio::test]
+async fn patience_is_over_at_once_when_it_is_hurried() {
+    let upstream = Script::plays(|mut stage| async move { stage.until_gone().await }).await;
+    let server = sidecar(&upstream.url(), "").await;
+    let mut stream = tokio::net::TcpStream::connect(server.address()).await.expect("it listens");
+    stream.write_all(b"GET /api/x HTTP/1.1\r\nhost: localhost\r\n\r\n").await.expect("sent");
+    until(|| async { status(&server).await["calls"] == 1 }).await;
+    let stopping = server.stop_unless(Duration::from_secs(3_600), std::future::ready(()));
+    tokio::time::timeout(Duration::from_secs(30), stopping).await.expect("stopped");
+    let mut said = String::new();
+    stream.read_to_string(&mut said).await.expect("an answer and an end");
+    assert!(said.starts_with("HTTP/1.1 503"), "{said}");
 }
 
 #[tokio::test]

@@ -160,3 +160,49 @@ async fn with_tokens_it_may_listen_for_others_and_does_not_lose_them_while_it_do
     let error = server.reconfigure(Config::parse("[services.api]\n").expect("valid")).expect_err("no tokens");
     assert!(error.to_string().contains("[auth]"), "{error}");
 }
+
+#[tokio::test]
+async fn what_a_report_can_do_is_bounded_and_only_an_admin_can_forgive_it() {
+    let config =
+        format!("{AUTH}[services.api]\n[services.git]\ntokens = {{ limit = \"100/h\", burst = 100 }}\n");
+    let config = Config::parse(&config).expect("valid");
+    let server = started(Server::builder().config(config).listen("127.0.0.1:0")).await;
+    let as_ = async |token: &str, method: &str, path: &str, body: &'static str| {
+        let reply = send(&server, method, path, &[("x-tidegate-token", token)], body).await;
+        let reply = reply.expect("an answer");
+        (reply.status.as_u16(), reply.json())
+    };
+    let events = client::open(&server, "GET", "/v1/events", &[("x-tidegate-token", ADMIN)], "").await;
+    let mut events = events.expect("events");
+    let mut permits = Vec::new();
+    for _ in 0..2 {
+        let (status, granted) = as_(USER, "POST", "/v1/acquire", r#"{"service": "git"}"#).await;
+        assert_eq!(status, 200, "{granted}");
+        permits.push(format!("/v1/permits/{}/complete", granted["permit"].as_str().expect("a permit")));
+    }
+    let year = r#"{"status": 429, "headers": {"retry-after": "31536000"}}"#;
+    assert_eq!(as_(USER, "POST", &permits[0], year).await.0, 200);
+    let status = as_(USER, "GET", "/v1/status", "").await.1;
+    let open_for = status["backoffs"][0]["open_for_ms"].as_u64().expect("a window");
+    assert!((3_000_000..4_000_000).contains(&open_for), "{status}");
+    assert_eq!(as_(ADMIN, "DELETE", "/v1/backoff/git", "").await.0, 200);
+
+    let absurd = r#"{"status": 200, "usage": {"tokens": 1000000000000000000}}"#;
+    assert_eq!(as_(USER, "POST", &permits[1], absurd).await.0, 200);
+    let limit = as_(USER, "GET", "/v1/limits", "").await.1["limits"][0].clone();
+    assert_eq!((&limit["used"], &limit["dropped_debt"]), (&500.into(), &999_999_999_999_999_500_u64.into()));
+    let reset = "/v1/limits/git/tokens/1h/reset";
+    assert_eq!(as_(USER, "POST", reset, "").await.0, 403);
+    let (status, forgiven) = as_(ADMIN, "POST", reset, "").await;
+    assert_eq!((status, &forgiven["used_before"]), (200, &500.into()));
+    let asked = r#"{"service": "git", "cost": {"tokens": 100}, "timeout_ms": 0}"#;
+    assert_eq!(as_(USER, "POST", "/v1/acquire", asked).await.0, 200, "it begins unspent");
+    assert_eq!(as_(ADMIN, "POST", "/v1/limits/git/nothing/reset", "").await.0, 404);
+    assert_eq!(as_(ADMIN, "PUT", reset, "").await.0, 405);
+
+    let mut said = String::new();
+    while !said.contains("event: limit_reset") {
+        said.push_str(&events.next().await.expect("an event"));
+    }
+    assert!(said.contains("event: wait_cut") && said.contains("event: debt_dropped"), "{said}");
+}

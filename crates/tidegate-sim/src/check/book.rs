@@ -26,6 +26,9 @@ const PARTS: u64 = 256;
 /// It counts from its first unit on, so it leaves a little early: too little is seen, never too much.
 const MANY: u64 = 4096;
 
+/// The debt of a limit is at most this many times N.
+const MOST_DEBT: u64 = 4;
+
 /// A call whose turn was up to this long ago is paced from that time.
 const LATE: i128 = 20_000_000;
 
@@ -135,12 +138,54 @@ impl Book {
         }
     }
 
+    /// A call cost so many units more than it reserved. What is above the bound on debt does not count; where it is not
+    /// known how much that is, only a lower bound is known from then on.
+    pub fn owe(&mut self, units: u64, now: Nanos) {
+        let (least, most) = self.used();
+        let bound = self.most_used();
+        let room = |used: u64| units.min(bound.saturating_sub(used));
+        let (counted, perhaps) = if self.loose { (0, 1) } else { (room(most), room(least)) };
+        self.loose |= counted != perhaps;
+        self.charge(counted, now);
+        self.bound_flow();
+    }
+
+    /// Units that may be used at most: all, and the bound on debt.
+    fn most_used(&self) -> u64 {
+        match self.terms {
+            Terms::TokenBucket { rate, burst } => {
+                burst.saturating_add(rate.units().saturating_mul(MOST_DEBT))
+            }
+            Terms::SlidingWindow { rate, .. } | Terms::FixedWindow { rate } => {
+                rate.units().saturating_mul(1 + MOST_DEBT)
+            }
+            Terms::Concurrency(_) | Terms::ByteBudget(_) => u64::MAX,
+        }
+    }
+
+    /// Bounds what is missing from a bucket or a pacer. Returns whether something was above the bound.
+    fn bound_flow(&mut self) -> bool {
+        let (Terms::TokenBucket { rate, burst } | Terms::SlidingWindow { rate, burst: Some(burst) }) =
+            self.terms
+        else {
+            return false;
+        };
+        let most = burst.saturating_add(rate.units().saturating_mul(MOST_DEBT));
+        let most = i128::from(most) * window(rate);
+        let above = self.missing > most;
+        self.missing = self.missing.min(most);
+        above
+    }
+
     /// Others took units, which the engine need not pace itself for.
     pub fn charge_others(&mut self, units: u64, now: Nanos) -> Mark {
         let before = self.missing;
         let mark = self.charge(units, now);
-        if let Terms::SlidingWindow { burst: Some(_), .. } = self.terms {
-            self.missing = before;
+        match self.terms {
+            Terms::SlidingWindow { burst: Some(_), .. } => self.missing = before,
+            // It may have been charged before N was lowered, which then forgave a part of it.
+            Terms::TokenBucket { .. } => self.loose |= self.bound_flow(),
+            _ => {}
         }
         mark
     }
@@ -278,6 +323,9 @@ impl Book {
                 *self = Book { held, first, loose: true, ..Book::new(terms, now) };
             }
         }
+        // What is above the bound is forgiven, and what calls in flight give back counts against that first.
+        let forgiven = matches!(terms, Terms::FixedWindow { .. }) && self.spent > self.most_used();
+        self.loose |= self.bound_flow() && matches!(terms, Terms::TokenBucket { .. }) || forgiven;
     }
 
     /// Adds a line, or to the last line where there are very many.
@@ -341,7 +389,8 @@ impl Book {
         }
         let span = whole_nanos(rate.window());
         let passed = opened.0.saturating_sub(before.0) / span.max(1);
-        self.spent = self.debt.saturating_sub(rate.units().saturating_mul(passed));
+        let owed = self.debt.min(rate.units().saturating_mul(MOST_DEBT));
+        self.spent = owed.saturating_sub(rate.units().saturating_mul(passed));
         // Only the calendar knows how many windows passed; near enough where nothing is owed.
         self.loose |= self.debt > 0 && (opened.0.saturating_sub(before.0)) % span.max(1) != 0;
         self.debt = self.spent.saturating_sub(rate.units());

@@ -149,7 +149,7 @@ impl Breaker {
         }
         let well = match fate {
             Fate::Answered => Some(true),
-            Fate::Failed { .. } | Fate::Unreached => Some(false),
+            Fate::Failed { .. } | Fate::Unreached | Fate::Unprocessed => Some(false),
             Fate::TurnedAway { .. } | Fate::OutOfQuota => self.rules.count_rate_limits.then_some(false),
             Fate::Unknown => None,
         };

@@ -34,6 +34,7 @@ impl Judge {
             if record.deadline < now && self.late == 0 {
                 return Err((Invariant::NoStarvation, format!("call {} went after its timeout", record.no)));
             }
+            record.granted = now;
             let kind = routes.kind(record.kind);
             let class = highest.map_or(kind.class, |highest| highest.max(kind.class));
             for (at, used) in kind.limits.iter().enumerate() {

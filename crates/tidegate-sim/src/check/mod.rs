@@ -44,7 +44,7 @@ use self::book::{Book, Mark};
 use self::breakers::{Breakers, Pass};
 use self::fair::Shares;
 use self::roll::{Roll, Waiting};
-use self::windows::Windows;
+use self::windows::{Ending, Windows};
 use crate::report::Invariant;
 use crate::world::routes::{Kind, Routes};
 
@@ -98,6 +98,7 @@ struct Record {
     marks: Vec<Mark>,
     arrived: Nanos,
     deadline: Nanos,
+    granted: Nanos,
     ticket: Option<Ticket>,
     in_flight: bool,
     /// What it costs is brought down to what can ever fit.
@@ -203,8 +204,12 @@ impl Judge {
             ended.map_err(|wrong| {
                 (Invariant::Conservation, format!("`{}`: {wrong}", routes.name(used.limit)))
             })?;
+            if end.keeps_request(used) {
+                // A later reply may free it.
+                desk.others.insert(record.granted, mark);
+            }
             if actual > reserved {
-                desk.book.charge(actual - reserved, now);
+                desk.book.owe(actual - reserved, now);
                 debt = true;
             }
             if actual != reserved {
@@ -217,7 +222,9 @@ impl Judge {
         if let Some(pass) = record.pass.take() {
             self.breakers.ends(kind, pass, fate, now);
         }
-        self.disturbed |= self.windows.ends(kind, end.ended, routes, now);
+        let Record { kind: number, ref costs, granted, .. } = *record;
+        let ending = Ending { number, kind, costs, granted, ended: end.ended };
+        self.disturbed |= self.windows.ends(ending, routes, now);
         Ok(debt || *fate != Fate::Answered)
     }
 

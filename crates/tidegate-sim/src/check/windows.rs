@@ -18,6 +18,11 @@ use crate::world::routes::{Kind, Routes};
 
 /// How long an upstream is left alone that does not say.
 const UNSTATED: Duration = Duration::from_secs(1);
+/// From the second refusal in a row on a window is open for at least so long, and twice as long after each further one.
+const GROWN_FIRST: Duration = Duration::from_millis(50);
+const GROWN_MOST: Duration = Duration::from_secs(60);
+/// So long after its end a window still knows of its row of refusals.
+const ROW_REMEMBERED: Duration = Duration::from_secs(60);
 /// After a window its calls go so far apart, for so long.
 const PACE: Duration = Duration::from_millis(5);
 const RELEASE: Duration = Duration::from_secs(1);
@@ -43,6 +48,20 @@ struct Window {
     holds: bool,
     /// Calls that went since its end.
     went: u64,
+    /// Refusals in a row, and when the latest one came.
+    refusals: u32,
+    refused_at: Nanos,
+}
+
+/// A call that ends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ending<'a> {
+    /// The number of its kind.
+    pub number: u32,
+    pub kind: &'a Kind,
+    pub costs: &'a [u64],
+    pub granted: Nanos,
+    pub ended: &'a Ended,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -61,9 +80,20 @@ impl Windows {
         self.known.is_empty()
     }
 
-    /// A call ended so. Says whether that opened or extended a window.
-    pub fn ends(&mut self, kind: &Kind, ended: &Ended, routes: &Routes, now: Nanos) -> bool {
+    /// Notes how a call ended that was granted at `granted`. Returns whether that opened or extended a window.
+    pub fn ends(&mut self, call: Ending<'_>, routes: &Routes, now: Nanos) -> bool {
+        let Ending { number, kind, costs, granted, ended } = call;
         match &ended.fate {
+            Fate::Answered => {
+                for on_way in self.way(number, kind, routes) {
+                    let window = &mut self.known[on_way.window];
+                    let met = on_way.limit.is_none_or(|place| costs[place] > 0);
+                    if met && granted > window.refused_at {
+                        window.refusals = 0;
+                    }
+                }
+                false
+            }
             Fate::TurnedAway { wait, by, in_flight } => {
                 let unstated = if *in_flight { Duration::ZERO } else { UNSTATED };
                 let named = by.iter().filter_map(|exhausted| mirror_of(exhausted, kind, routes));
@@ -72,7 +102,8 @@ impl Windows {
                     keys.push(kind.after.narrowest.clone());
                 }
                 for key in keys {
-                    self.set(&key, wait.unwrap_or(unstated), now);
+                    let least = self.refused(&key, granted, now);
+                    self.set(&key, wait.unwrap_or(unstated).max(least), now);
                 }
                 true
             }
@@ -84,21 +115,43 @@ impl Windows {
         }
     }
 
+    /// Counts a refusal of a call that was granted at `granted`. Returns for how long its window opens at least.
+    fn refused(&mut self, key: &str, granted: Nanos, now: Nanos) -> Duration {
+        let (index, _) = self.window_of(key);
+        let window = &mut self.known[index];
+        if now >= window.tail.max(window.until.after(ROW_REMEMBERED)) {
+            window.refusals = 0;
+        }
+        if window.refusals == 0 || granted > window.refused_at {
+            (window.refusals, window.refused_at) = (window.refusals + 1, now);
+        }
+        match window.refusals {
+            1 => Duration::ZERO,
+            row => (GROWN_FIRST * 2u32.pow((row - 2).min(16))).min(GROWN_MOST),
+        }
+    }
+
     /// A window opens, or is extended.
     pub fn set(&mut self, key: &str, span: Duration, now: Nanos) {
+        let (index, tail) = self.window_of(key);
+        let window = &mut self.known[index];
+        window.ends_at(window.until.max(now.after(span)));
+        window.tail = window.tail.max(window.until.after(tail));
+    }
+
+    /// The window of a key, new if there is none, and how long its tail is.
+    fn window_of(&mut self, key: &str) -> (usize, Duration) {
         let service = key.split('/').next().unwrap_or_default();
         let rules = self.rules.iter().find(|(name, _)| name == service);
         let rules = rules.map(|(_, rules)| rules.clone()).unwrap_or_default();
         let index = self.known.iter().position(|window| window.key == key).unwrap_or_else(|| {
             self.ways.clear();
-            let holds = rules.waits;
-            let (until, tail) = (Nanos::ZERO, Nanos::ZERO);
-            self.known.push(Window { key: key.to_owned(), until, tail, holds, went: 0 });
+            let (until, tail, refused_at) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
+            let (key, holds) = (key.to_owned(), rules.waits);
+            self.known.push(Window { key, until, tail, holds, went: 0, refusals: 0, refused_at });
             self.known.len() - 1
         });
-        let window = &mut self.known[index];
-        window.ends_at(window.until.max(now.after(span)));
-        window.tail = window.tail.max(window.until.after(rules.window));
+        (index, rules.window)
     }
 
     /// A window is ended by hand, and its tail with it, and so are those of all that is below its key.
@@ -110,6 +163,7 @@ impl Windows {
         for window in self.known.iter_mut().filter(is_below) {
             window.ends_at(window.until.min(now));
             window.tail = window.tail.min(now);
+            window.refusals = 0;
         }
     }
 

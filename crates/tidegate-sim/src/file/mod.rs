@@ -48,12 +48,11 @@ pub enum ScenarioError {
     Unreadable {
         /// Which file.
         path: PathBuf,
-        /// Why not.
-        #[source]
+        /// Why not. Part of the text, and so no `source`: reporters that print the chain would print it twice.
         cause: std::io::Error,
     },
     /// The file says something that cannot be: every mistake with its line, column and a hint.
-    #[error("{0}")]
+    #[error(transparent)]
     Invalid(#[from] ConfigErrors),
 }
 

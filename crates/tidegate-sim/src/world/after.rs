@@ -2,8 +2,8 @@
 //! reports to, and what it must pass besides while it goes throttled.
 
 use tidegate_core::Config;
-use tidegate_core::call::fingerprint;
 use tidegate_core::config::{BackoffConfig, BreakerConfig, BreakerScope, Limits};
+use tidegate_core::fingerprint::Salt;
 
 /// What a call names, as far as levels of the config are about it.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ impl After {
         let endpoint = named.endpoint.and_then(|text| most_specific(service.endpoints.keys(), text));
         let pattern = named.model.and_then(|text| most_specific(service.models.keys(), text));
         let model = pattern.or(named.model).map(|model| format!("{name}/model:{model}"));
-        let own = named.key.filter(|_| service.per_key).map(fingerprint);
+        let own = named.key.filter(|_| service.per_key).map(|key| Salt::default().fingerprint(key));
         let loop_type = named.loop_type.and_then(|text| config.loop_types.get_key_value(text));
 
         let key = own.as_ref().map(|own| format!("{name}/key:{own}"));

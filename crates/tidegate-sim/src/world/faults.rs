@@ -93,12 +93,13 @@ impl World<'_> {
     pub(super) fn step_clock(&mut self, number: usize) -> Result<(), Stop> {
         self.clock_offset_ms =
             self.clock_offset_ms.saturating_add(self.scenario.faults.clock_steps[number].by_ms);
+        self.let_go_what_is_due()?;
         self.note(Line::ClockStepped);
         let unix = self.unix();
         if let Some(engine) = &mut self.engine {
             engine.set_wall_clock(self.now, unix);
         }
-        self.collect(Happening::default())
+        self.collect(Happening { unsettled: true, current: true, ..Happening::default() })
     }
 
     /// One of our limits becomes another.

@@ -94,6 +94,47 @@ impl Attempt {
         }
     }
 
+    /// Returns how long ago the permit of this attempt was granted.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        self.gate.now().since(self.granted_at)
+    }
+
+    /// Gives the permit back, for an attempt that was not sent and whose permit has become too old to send under.
+    ///
+    /// A permit is for now: if many calls are held up after they were granted, by a slow connection for example, and then
+    /// leave together, more of them arrive in one window than any limit allows. The attempt must then return an error,
+    /// which is dropped: the cost comes back, and the call queues again at its first place. This attempt does not count.
+    ///
+    /// ```
+    /// use tidegate::{Call, Gate, RateLimitConfig};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let gate = Gate::simple(RateLimitConfig::default())?;
+    /// let mut connected = false;
+    /// let reply = gate
+    ///     .execute(Call::default(), |attempt| {
+    ///         // The first attempt takes too long to connect; the second one finds the connection open.
+    ///         let was_connected = std::mem::replace(&mut connected, true);
+    ///         async move {
+    ///             if !was_connected {
+    ///                 attempt.give_back();
+    ///                 return Err("too late");
+    ///             }
+    ///             assert_eq!(attempt.number(), 1);
+    ///             Ok("reply")
+    ///         }
+    ///     })
+    ///     .await?;
+    /// # assert_eq!(reply, "reply");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn give_back(&self) {
+        self.said.0.lock().given_back = true;
+    }
+
     /// Says how the attempt ended, or what is known so far; the last word counts.
     ///
     /// What is said goes to the gate, which settles the cost and learns from the reply. If the attempt then
@@ -159,6 +200,8 @@ struct Word {
     outcome: Option<Outcome>,
     /// Somebody wants the permit.
     keep: bool,
+    /// The attempt was not sent, and its permit is not wanted any more.
+    given_back: bool,
     permit: Option<Permit>,
 }
 
@@ -181,6 +224,10 @@ impl Said {
 
     pub fn take(&self) -> Option<Outcome> {
         self.0.lock().outcome.take()
+    }
+
+    pub fn is_given_back(&self) -> bool {
+        self.0.lock().given_back
     }
 }
 

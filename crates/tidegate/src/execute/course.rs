@@ -33,6 +33,8 @@ pub(super) struct Course {
     tries: Tries,
     start: Nanos,
     attempts: u32,
+    /// Whether an attempt gave its permit back.
+    gave_back: bool,
     queued: Duration,
     waited: Duration,
     history: Vec<Tried>,
@@ -53,6 +55,7 @@ impl Course {
             tries: Tries::of(repeatable),
             start,
             attempts: 0,
+            gave_back: false,
             queued: Duration::ZERO,
             waited: Duration::ZERO,
             history: Vec::new(),
@@ -70,9 +73,20 @@ impl Course {
         self.attempts += 1;
         self.queued = queued;
         self.waited += queued;
-        if self.attempts == 1 {
+        if self.attempts == 1 && !self.gave_back {
             self.budget.lock().call(now);
         }
+    }
+
+    /// The attempt was not sent and gave its permit back: it does not count.
+    pub fn gave_back(&mut self) {
+        self.attempts -= 1;
+        self.gave_back = true;
+    }
+
+    /// Returns whether the call had a permit before, and so has a place in the queue that it comes back to.
+    pub fn has_been_granted(&self) -> bool {
+        self.attempts > 0 || self.gave_back
     }
 
     /// The attempt failed after it ran so long: how long to wait before the next one, or why there is none.

@@ -172,7 +172,7 @@ where
 
     fn queue(&mut self, mut acquire: Acquire, mut way: Way, context: &mut Context<'_>) -> Step<T, E, Fut> {
         // A new call is refused at once where one that is tried again waits, as for a breaker that is open.
-        let arrived = (way.course.attempts() > 0).then_some(way.arrived);
+        let arrived = way.course.has_been_granted().then_some(way.arrived);
         let turn = || Some(Turn { arrived, timeout: way.course.queue_time(way.entered) });
         match acquire.poll_turn(context, self.alarm.sleeper(), turn) {
             Poll::Ready(Ok(permit)) => self.begin(permit, way),
@@ -237,6 +237,11 @@ where
                 let (attempts, waited) = (way.course.attempts(), way.course.waited());
                 trace::succeeded(way.rules.service(&self.call), attempts);
                 Step::End(Ok(Report { value, attempts, waited, history: way.course.take_history() }))
+            }
+            Err(_) if said.is_given_back() => {
+                permit.cancel();
+                way.course.gave_back();
+                self.enter(Way { entered: self.gate.now(), ..way })
             }
             Err(error) => {
                 let outcome = said.take().unwrap_or_else(|| self.outcome_of(&error));

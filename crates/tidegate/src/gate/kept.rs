@@ -29,7 +29,7 @@ pub(crate) struct Kept {
     notes: Mutex<(BTreeMap<&'static str, String>, Vec<&'static str>)>,
     /// When outputs were last written, and how much was known then.
     outputs: Mutex<(Instant, u64)>,
-    /// Calls went without a promise on disk: every limit has to be written anew.
+    /// Calls went without a promise on disk, or nothing is on disk any more: every limit has to be written anew.
     unwritten: AtomicBool,
 }
 
@@ -66,6 +66,7 @@ impl Shared {
         // It was looked through when the file was opened.
         let kept = self.act(|engine, now| engine.keep_book(found, now));
         debug_assert!(kept.is_ok());
+        self.tell_what_began_as_spent();
         let shared = Arc::new(self);
         keeper.start(&shared, store);
         shared
@@ -78,7 +79,7 @@ impl Shared {
         if last {
             let (pages, engine, now) =
                 self.act_quietly(|engine, now| (engine.last_pages(now), Some(engine.all_facts(now)), now));
-            return Taken { pages, engine, facts, now, clean: true };
+            return Taken { pages, engine, facts, now, clean: true, anew: false };
         }
         let unwritten =
             self.state.as_ref().is_some_and(|state| state.unwritten.swap(false, Ordering::AcqRel));
@@ -88,10 +89,11 @@ impl Shared {
             }
             engine.facts(now)
         });
+        self.tell_what_began_as_spent();
         loop {
             let (some, now) = self.act_quietly(|engine, now| (engine.pages(AT_A_TIME, now), now));
             if some.is_empty() {
-                return Taken { pages, engine, facts, now, clean: false };
+                return Taken { pages, engine, facts, now, clean: false, anew: unwritten };
             }
             pages.extend(some);
         }
@@ -101,6 +103,10 @@ impl Shared {
         let Some(state) = &self.state else { return Vec::new() };
         let mut notes = state.notes.lock();
         let (texts, changed) = &mut *notes;
+        if last {
+            // The file may have been begun anew since they were written.
+            *changed = texts.keys().copied().collect();
+        }
         let mut facts: Vec<_> =
             changed.drain(..).map(|name| (name, texts.get(name).cloned().unwrap_or_default())).collect();
         let mut written = state.outputs.lock();
@@ -115,6 +121,7 @@ impl Shared {
     /// These pages are on disk, or may be; asking for them takes so long.
     pub fn pages_taken(&self, taken: &Taken, written: bool, takes: Duration) {
         if !written && let Some(state) = &self.state {
+            state.unwritten.fetch_or(taken.anew, Ordering::AcqRel);
             let names = taken.facts.iter().map(|(name, _)| *name);
             state.notes.lock().1.extend(names.filter(|name| *name != "outputs"));
             // As if nothing had been heard when they were last written.
@@ -135,6 +142,33 @@ impl Shared {
                 engine.not_written(&taken.pages, now, now);
             }
         });
+    }
+
+    /// Has everything written that is known: the file that it was in is gone.
+    pub fn write_all_anew(&self) {
+        let Some(state) = &self.state else { return };
+        state.unwritten.store(true, Ordering::Release);
+        let mut notes = state.notes.lock();
+        notes.1 = notes.0.keys().copied().collect();
+        drop(notes);
+        // As if they had not been written for long.
+        let mut outputs = state.outputs.lock();
+        outputs.1 = 0;
+        if let Some(long_ago) = Instant::now().checked_sub(OUTPUTS) {
+            outputs.0 = long_ago;
+        }
+    }
+
+    /// Says which limits began as spent, since it is not known what was.
+    fn tell_what_began_as_spent(&self) {
+        let names = self.act_quietly(|engine, _| engine.take_begun_as_spent());
+        if !names.is_empty() {
+            let limits = names.join(", ");
+            tracing::error!(
+                limits,
+                "what was spent is not known: these limits begin as spent for one window"
+            );
+        }
     }
 
     /// Has the thread write what is due. If that is impossible and calls go on all the same, nothing is waited for.

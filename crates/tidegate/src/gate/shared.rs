@@ -10,7 +10,7 @@
 //! without the gate's lock (see `seats`), and who comes meanwhile leaves its call to the one at work (see `tray`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
@@ -36,8 +36,6 @@ use crate::tray::Tray;
 
 /// How long a call waits if neither it nor the config says.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// A clock that stepped back by more than this was reset; less is what two cores may differ by.
-const RESET: Duration = Duration::from_secs(1);
 
 /// What all clones of a gate, its permits and its waiting calls share.
 #[derive(Debug)]
@@ -46,8 +44,8 @@ pub(crate) struct Shared {
     pub(super) seats: Seats,
     pub(super) tray: Tray<Newcomer, Grant>,
     /// What the engine's time is ahead of the clock, in nanoseconds (or behind it, as two's complement): what the clock
-    /// lost when it was reset, and what passed before it was made. Changed under the lock only.
-    pub(super) lost: AtomicU64,
+    /// lost when it was reset, and what passed before it was made. Changed under the lock only; see `time`.
+    pub(super) ahead: AtomicU64,
     /// What the config says about calls that failed. Whoever needs both locks takes this one first.
     rules: RwLock<Arc<Rules>>,
     pub(super) clock: ClockSource,
@@ -71,7 +69,9 @@ pub(super) struct Inner {
     pub(super) came: Vec<Newcomer>,
     ended: Vec<Grant>,
     /// What the timer was last told.
-    armed: Option<Nanos>,
+    pub(super) armed: Option<Nanos>,
+    /// When the wall clock is to be looked at; never, if no limit follows a calendar.
+    pub(super) wall_due: Nanos,
 }
 
 impl Shared {
@@ -85,14 +85,15 @@ impl Shared {
     ) -> Result<Shared, ChangeError> {
         let wall = clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = clock.now();
-        let lost = since.map_or(0, |since| since.0.wrapping_sub(now.0));
-        let engine = Engine::new(&config, Nanos(now.0.wrapping_add(lost)), wall)?;
+        let ahead = since.map_or(0, |since| since.0.wrapping_sub(now.0));
+        let engine = Engine::new(&config, Nanos(now.0.wrapping_add(ahead)), wall)?;
         let inner = Mutex::new(Inner {
             engine,
             usher: Usher::default(),
             came: Vec::new(),
             ended: Vec::new(),
             armed: None,
+            wall_due: Nanos::ZERO,
         });
         let rules = RwLock::new(Arc::new(Rules::new(config, refusals_count, &Rules::default())));
         let outputs = Mutex::default();
@@ -100,7 +101,7 @@ impl Shared {
             inner,
             seats: Seats::default(),
             tray: Tray::default(),
-            lost: AtomicU64::new(lost),
+            ahead: AtomicU64::new(ahead),
             rules,
             clock,
             chance,
@@ -117,7 +118,16 @@ impl Shared {
         // Held meanwhile, so that of two configs that come at once both sides keep the same one.
         let mut rules = self.rules.write();
         self.act(|engine, now| engine.reconfigure(config, now))?;
+        // It may have calendar limits now.
+        self.inner.lock().wall_due = Nanos::ZERO;
         *rules = Arc::new(rules.under(config.clone()));
+        Ok(())
+    }
+
+    pub fn set_rate(&self, name: &str, rate: &tidegate_core::config::RateLimit) -> Result<(), ChangeError> {
+        self.act(|engine, now| engine.set_rate(name, rate, now))?;
+        // It may follow a calendar now.
+        self.inner.lock().wall_due = Nanos::ZERO;
         Ok(())
     }
 
@@ -128,9 +138,8 @@ impl Shared {
     }
 
     pub fn try_acquire(self: &Arc<Shared>, call: &Call) -> Result<Permit, Refused> {
-        let now = self.clock.now();
         let mut inner = self.lock();
-        let now = self.time(&mut inner, now);
+        let now = self.present(&mut inner);
         match inner.engine.admit_at_sight(call, now) {
             Some(grant) => Ok(self.permit(inner, grant, call)),
             None => self.try_acquire_by_rank(inner, call, now),
@@ -195,7 +204,7 @@ impl Shared {
 
     #[inline(never)]
     fn release_and_look(&self, mut inner: MutexGuard<'_, Inner>, grant: Grant) {
-        let now = self.time(&mut inner, self.clock.now());
+        let now = self.time(&mut inner);
         inner.engine.finish(grant, None, now);
         self.hand_out(inner);
     }
@@ -283,22 +292,7 @@ impl Shared {
 
     /// The wall clock, for what replies say about time.
     fn unix(&self) -> UnixMillis {
-        let since_epoch = self.clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        UnixMillis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
-    }
-
-    /// The time as the engine sees it.
-    pub fn now(&self) -> Nanos {
-        let now = self.clock.now();
-        self.time(&mut self.lock(), now)
-    }
-
-    /// That time as one that tokio's timers take.
-    pub fn instant(&self, at: Nanos) -> tokio::time::Instant {
-        let lost = self.lost.load(Ordering::Relaxed);
-        // A time that never comes stays one.
-        let at = if at.is_never() { at } else { Nanos(at.0.wrapping_sub(lost)) };
-        self.clock.tokio_instant(at)
+        UnixMillis(i64::try_from(self.wall().as_millis()).unwrap_or(i64::MAX))
     }
 
     pub fn refused(&self, refusal: Refusal) -> Refused {
@@ -308,8 +302,7 @@ impl Shared {
 
     /// Does something with the engine at the present time, and hands out what came of it.
     pub fn act<T>(&self, what: impl FnOnce(&mut Engine, Nanos) -> T) -> T {
-        let now = self.clock.now();
-        let (result, noticed) = self.work(self.inner.lock(), now, |inner, now, wakers| {
+        let (result, noticed) = self.work(self.inner.lock(), |inner, now, wakers| {
             let result = what(&mut inner.engine, now);
             let noticed = inner.engine.take_notice();
             self.deliver_if_any(inner, wakers);
@@ -325,14 +318,13 @@ impl Shared {
     pub(super) fn work<T>(
         &self,
         mut inner: MutexGuard<'_, Inner>,
-        now: Nanos,
         work: impl FnOnce(&mut Inner, Nanos, &mut Vec<Waker>) -> T,
     ) -> T {
         if self.tray.has_ended() {
             self.see_to_ended(&mut inner);
         }
         self.tray.open();
-        let now = self.time(&mut inner, now);
+        let now = self.present(&mut inner);
         let mut wakers = Vec::new();
         let result = work(&mut inner, now, &mut wakers);
         self.see_to_newcomers(&mut inner, &mut wakers);
@@ -344,9 +336,8 @@ impl Shared {
     /// The same for what lets nobody go.
     #[cfg(feature = "sqlite")]
     pub fn act_quietly<T>(&self, what: impl FnOnce(&mut Engine, Nanos) -> T) -> T {
-        let now = self.clock.now();
         let mut inner = self.lock();
-        let now = self.time(&mut inner, now);
+        let now = self.time(&mut inner);
         what(&mut inner.engine, now)
     }
 
@@ -374,7 +365,7 @@ impl Shared {
 
     /// Takes the lock, and what lies ready for whoever does.
     #[inline(always)]
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         let mut inner = self.inner.lock();
         if self.tray.has_ended() {
             self.see_to_ended(&mut inner);
@@ -399,28 +390,14 @@ impl Shared {
     /// lock is free.
     pub(super) fn deliver(&self, inner: &mut Inner, wakers: &mut Vec<Waker>) {
         self.see_to_pages(inner);
-        let Inner { engine, usher, armed, .. } = inner;
+        let Inner { engine, usher, armed, wall_due, .. } = inner;
         let decide = |(ticket, verdict)| self.seats.decide(usher.seat_of(ticket), verdict);
         wakers.extend(engine.verdicts().filter_map(decide));
-        let wake = engine.next_wake();
+        let wake = self.wake_at(engine, *wall_due);
         if *armed != wake {
             *armed = wake;
             self.timer.set(wake);
         }
-    }
-
-    /// The time as the engine sees it. A clock that was reset (some machines do that when they sleep) goes on from where
-    /// the engine is.
-    #[inline]
-    pub(super) fn time(&self, inner: &mut Inner, now: Nanos) -> Nanos {
-        let lost = self.lost.load(Ordering::Relaxed);
-        let now = Nanos(now.0.wrapping_add(lost));
-        let latest = inner.engine.now();
-        if now < latest && latest.since(now) > RESET {
-            self.lost.store(lost.wrapping_add(latest.0 - now.0), Ordering::Relaxed);
-            return latest;
-        }
-        now
     }
 }
 

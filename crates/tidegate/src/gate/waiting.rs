@@ -1,6 +1,5 @@
 //! The way of a call that is ready to wait: it comes, sits down, looks whether there is a verdict, or goes away.
 
-use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use tidegate_core::engine::Place;
@@ -18,20 +17,18 @@ pub(crate) struct Newcomer {
     call: Call,
     turn: Option<Turn>,
     seat: u32,
-    at: Nanos,
 }
 
 impl Shared {
     pub fn enqueue(&self, call: &Call, turn: Option<Turn>, waker: &Waker) -> Result<Entered, Refusal> {
-        let now = self.clock.now();
         let inner = match self.inner.try_lock() {
             Some(inner) => inner,
-            None => match self.leave_to_others(call, turn, waker, now) {
+            None => match self.leave_to_others(call, turn, waker) {
                 Some(waiting) => return Ok(Entered::Waiting(waiting)),
                 None => self.inner.lock(),
             },
         };
-        self.work(inner, now, |inner, now, wakers| {
+        self.work(inner, |inner, now, wakers| {
             let admission = self.admit(inner, call, turn, now, wakers)?;
             Ok(match admission {
                 Admission::Granted(grant) => Entered::Granted(grant),
@@ -47,12 +44,13 @@ impl Shared {
 
     /// Leaves a call to the one at work with the lock, if there is one.
     #[cold]
-    fn leave_to_others(&self, call: &Call, turn: Option<Turn>, waker: &Waker, now: Nanos) -> Option<Waiting> {
+    fn leave_to_others(&self, call: &Call, turn: Option<Turn>, waker: &Waker) -> Option<Waiting> {
         let (call, waker) = (call.clone(), waker.clone());
-        let since = Nanos(now.0.wrapping_add(self.lost.load(Ordering::Relaxed)));
+        // Only says since when the call waits: the lock holder dates the call when it takes it.
+        let since = self.reading();
         let seat = self.tray.come(|seat| {
             self.seats.take(seat, waker);
-            Newcomer { call, turn, seat, at: now }
+            Newcomer { call, turn, seat }
         })?;
         Some(Waiting { seat, since })
     }
@@ -65,8 +63,8 @@ impl Shared {
             if came.is_empty() {
                 break;
             }
-            for Newcomer { call, turn, seat, at } in came.drain(..) {
-                let now = self.time(inner, at);
+            let now = self.time(inner);
+            for Newcomer { call, turn, seat } in came.drain(..) {
                 let verdict = match self.admit(inner, &call, turn, now, wakers) {
                     Ok(Admission::Waiting(ticket)) => {
                         inner.usher.note(seat, ticket);
@@ -106,6 +104,8 @@ impl Shared {
             Ok(Admission::Waiting(ticket))
                 if self.refuses_to_wait() && inner.engine.withdraw(ticket, now) =>
             {
+                // Its place may have been in the way of others, and the next act may be long in coming.
+                self.deliver(inner, wakers);
                 Err(Refusal::bare(Reason::Unavailable))
             }
             admission => admission,
@@ -121,8 +121,7 @@ impl Shared {
 
     /// A waiting call goes away. If it was granted meanwhile, it never left.
     pub fn leave(&self, seat: u32) {
-        let now = self.clock.now();
-        let unused = self.work(self.inner.lock(), now, |inner, now, wakers| {
+        let unused = self.work(self.inner.lock(), |inner, now, wakers| {
             let unused = match self.seats.leave(seat) {
                 Ok(Verdict::Granted(grant)) => {
                     inner.engine.cancel(grant, now);
@@ -144,8 +143,7 @@ impl Shared {
     }
 
     pub fn place(&self, seat: u32) -> Option<Place> {
-        let now = self.clock.now();
-        self.work(self.inner.lock(), now, |inner, now, wakers| {
+        self.work(self.inner.lock(), |inner, now, wakers| {
             let place = inner.usher.ticket_of(seat).and_then(|ticket| inner.engine.place(ticket, now));
             self.deliver_if_any(inner, wakers);
             place
@@ -162,7 +160,7 @@ impl Shared {
 mod tests {
     use std::pin::Pin;
     use std::sync::Arc;
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Poll, Wake};
     use std::time::Duration;
 
@@ -232,7 +230,7 @@ mod tests {
             (2, Some(2))
         );
         let Poll::Ready(Ok(permit)) = callers[0].poll() else { panic!("it was let go") };
-        assert_eq!(permit.waited(), Duration::ZERO);
+        assert!(permit.waited() < Duration::from_secs(10), "it waited for the lock holder only");
         drop(permit);
         assert_eq!(callers.each_ref().map(Caller::woken), [1, 1, 0]);
         assert!(matches!(callers[1].poll(), Poll::Ready(Ok(_))));

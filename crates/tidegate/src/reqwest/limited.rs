@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use http::{Extensions, HeaderMap};
 use reqwest_middleware::{Error, Middleware, Next};
 use tidegate_core::Call;
-use tidegate_core::request::Asked;
+use tidegate_core::request::Why;
 use tidegate_core::retry::RetryPolicy;
 use tokio::sync::Mutex;
 
@@ -15,7 +15,7 @@ use super::reply::{from_http, to_http};
 use crate::execute::{Attempt, ExecuteError};
 use crate::gate::Gate;
 use crate::outcome::Outcome;
-use crate::wire::{Meaning, Shown, judge};
+use crate::wire::{Content, Meaning, Shown, judge};
 
 /// Lets the requests of a client go when their limits allow, and makes those again that failed; see the
 /// [module](super).
@@ -70,7 +70,7 @@ impl Middleware for Limited {
         next: Next<'_>,
     ) -> Result<Response, Error> {
         let stated = extensions.get::<Call>().unwrap_or(&self.call);
-        let call = call_of(&request, stated, &self.gate);
+        let call = call_of(&request, stated, &self.gate).map_err(Error::middleware)?;
         // What its method or the preset says is known to the gate.
         let repeatable = self.repeatable || request.headers().contains_key("idempotency-key");
         let meaning = Meaning::of(&self.gate, &call);
@@ -158,10 +158,15 @@ async fn judge_reply(
     }
 }
 
+/// The body of the request cannot be accounted for, and the config refuses such calls.
+#[derive(Debug, thiserror::Error)]
+#[error("the body of the request {}", .0.words())]
+struct Unaccountable(Why);
+
 /// The call that a request is. A body that is streamed shows nothing.
-fn call_of(request: &Request, stated: &Call, gate: &Gate) -> Call {
+fn call_of(request: &Request, stated: &Call, gate: &Gate) -> Result<Call, Unaccountable> {
     let body = request.body().and_then(Body::as_bytes);
-    let asked = body.and_then(Asked::read);
+    let asked = body.and_then(|body| Content::Whole(body).asked(request.headers()));
     let shown = Shown {
         method: request.method().as_str(),
         path: request.url().path(),
@@ -169,7 +174,10 @@ fn call_of(request: &Request, stated: &Call, gate: &Gate) -> Call {
         bytes: body.map(|body| body.len() as u64),
         asked: asked.as_ref(),
     };
-    shown.call(stated.clone(), gate)
+    match shown.refused(stated, gate) {
+        Some(why) => Err(Unaccountable(why)),
+        None => Ok(shown.call(stated.clone(), gate)),
+    }
 }
 
 /// What an error means. One of another middleware says nothing.

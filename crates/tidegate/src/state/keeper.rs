@@ -12,6 +12,9 @@
 //! * *The gate is dropped while pages are written.* The thread holds it only weakly. Whoever drops it leaves the last pages
 //!   here, and the thread writes them after those it is at. If the process ends before that, it was a crash: a
 //!   promise is lost, nothing is spent twice.
+//! * *The file is removed or replaced.* The thread looks whether it is in its place before each write, and every
+//!   [`WATCH`] when there is nothing to write. If it is not, a new one is begun and everything is written to it. Until then,
+//!   which is less than a second, a crash finds no state; what it finds of `state.commits` tells the next process so.
 //! * *The disk fails or hangs.* The pages are told to have failed, and are taken anew a little later. What then
 //!   happens to calls is configured: they go on without a net, or they are refused.
 
@@ -34,6 +37,8 @@ const APART: Duration = Duration::from_millis(60);
 const AGAIN: Duration = Duration::from_millis(250);
 /// A disk that takes longer than this hangs.
 const HANGS: Duration = Duration::from_secs(1);
+/// How often to look whether the file is in its place.
+const WATCH: Duration = Duration::from_millis(400);
 /// How long the first transaction may take before the gate begins without it.
 const FIRST: Duration = Duration::from_secs(10);
 
@@ -72,6 +77,8 @@ pub(crate) struct Taken {
     pub facts: Vec<(&'static str, String)>,
     pub now: Nanos,
     pub clean: bool,
+    /// It is everything that is known, for a file that has nothing.
+    pub anew: bool,
 }
 
 impl Keeper {
@@ -159,7 +166,11 @@ impl Keeper {
         let mut next = Instant::now();
         loop {
             while !self.is_wanted() {
-                std::thread::park();
+                std::thread::park_timeout(WATCH);
+                if !self.is_wanted() && self.watch(&mut *store, gate).is_err() {
+                    next = Instant::now() + AGAIN;
+                    self.due.store(true, Ordering::Release);
+                }
             }
             while let Some(wait) = next.checked_duration_since(Instant::now()).filter(|wait| !wait.is_zero())
             {
@@ -171,6 +182,12 @@ impl Keeper {
             let asked = Instant::now();
             self.due.store(false, Ordering::Release);
             let closing = self.is_closing();
+            if self.watch(&mut *store, gate).is_err() && !closing {
+                next = asked + AGAIN;
+                self.due.store(true, Ordering::Release);
+                self.has_begun();
+                continue;
+            }
             let left = self.health.lock().last.take();
             let taken = match gate.upgrade() {
                 Some(gate) => gate.take_pages(closing),
@@ -184,14 +201,38 @@ impl Keeper {
             if let Some(gate) = gate.upgrade() {
                 gate.pages_taken(&taken, result.is_ok(), APART + asked.elapsed());
             }
-            if !std::mem::replace(&mut self.health.lock().begun, true) {
-                self.changed.notify_all();
-            }
+            self.has_begun();
             if taken.clean {
                 return result.map_err(|cause| cause.to_string());
             }
             if result.is_err() {
                 self.due.store(true, Ordering::Release);
+            }
+        }
+    }
+
+    /// Tells the gate that the first transaction was written, or failed.
+    fn has_begun(&self) {
+        if !std::mem::replace(&mut self.health.lock().begun, true) {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Looks whether the file is in its place. If a new one had to be begun, the gate writes everything anew.
+    fn watch(&self, store: &mut dyn Store, gate: &Weak<Shared>) -> Result<(), StateError> {
+        self.health.lock().busy = Some(Instant::now());
+        let ensured = store.ensure();
+        self.health.lock().busy = None;
+        match ensured {
+            Ok(false) => Ok(()),
+            Ok(true) => {
+                gate.upgrade().iter().for_each(|gate| gate.write_all_anew());
+                self.due.store(true, Ordering::Release);
+                Ok(())
+            }
+            Err(cause) => {
+                self.failed(&cause);
+                Err(cause)
             }
         }
     }
@@ -222,19 +263,29 @@ impl Keeper {
                 }
             }
             Err(cause) => {
-                if health.failing.is_none() {
-                    let then = match self.on_failure {
-                        OnFailure::Memory => "calls go on without: a crash now may spend some quota twice",
-                        OnFailure::Refuse => "calls that need more of their quota are refused",
-                    };
-                    tracing::error!(%cause, "state cannot be written; {then}");
-                }
-                let since = health.failing.take().map_or_else(Instant::now, |(since, _)| since);
-                health.failing = Some((since, cause.to_string()));
+                drop(health);
+                self.failed(cause);
+                return result;
             }
         }
         drop(health);
         self.changed.notify_all();
         result
+    }
+
+    /// Notes that nothing can be written.
+    fn failed(&self, cause: &StateError) {
+        let mut health = self.health.lock();
+        if health.failing.is_none() {
+            let then = match self.on_failure {
+                OnFailure::Memory => "calls go on without: a crash now may spend some quota twice",
+                OnFailure::Refuse => "calls that need more of their quota are refused",
+            };
+            tracing::error!(%cause, "state cannot be written; {then}");
+        }
+        let since = health.failing.take().map_or_else(Instant::now, |(since, _)| since);
+        health.failing = Some((since, cause.to_string()));
+        drop(health);
+        self.changed.notify_all();
     }
 }

@@ -23,9 +23,12 @@
 //! # }
 //! ```
 
+mod commits;
 mod file;
+mod folder;
 mod keeper;
 mod moment;
+mod read;
 #[cfg(test)]
 mod tests;
 

@@ -1,27 +1,34 @@
 //! What a reply says that its call cost, whole or as events.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::HeaderMap;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
-use tidegate_core::reply::{Reading, StreamReader, UnixMillis, Usage, Verdict};
+use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use tidegate_core::reply::{JsonUsage, Reading, StreamReader, UnixMillis, Usage, Verdict};
 use tidegate_core::{Call, Cost, Dimension};
 
+use super::decode::{Coding, Decoder, MAX_DECODED};
+use super::memory::Memory;
 use crate::gate::{Gate, Shared};
 use crate::outcome::Outcome;
-
-/// The largest JSON body in which usage is looked for.
-const MOST: usize = 16 << 20;
 
 /// Output is told while it comes in steps of so many tokens: each takes the gate's lock.
 const STEP: u64 = 64;
 
 /// What was seen of a reply's body so far.
-pub(super) enum Seen {
-    /// JSON, until it is there whole.
-    Json(Vec<u8>),
+pub(super) struct Seen {
+    said: Said,
+    /// Reads it if it is compressed.
+    decoder: Option<Box<Decoder>>,
+    coding: Coding,
+}
+
+/// What it said.
+pub(super) enum Said {
+    /// JSON, of which only the usage is kept.
+    Json(Box<JsonUsage>),
     /// Events, of which only the usage and errors are kept.
     Events(Box<Events>),
     /// Nothing that could report a cost.
@@ -36,35 +43,58 @@ pub(super) struct Events {
     told: u64,
 }
 
+impl Said {
+    fn push(&mut self, bytes: &[u8]) {
+        match self {
+            Said::Json(usage) => usage.push(bytes),
+            Said::Events(events) => events.reader.push(bytes),
+            Said::Nothing => {}
+        }
+    }
+}
+
 impl Seen {
-    /// What to look for in a body under these headers. What is compressed is not looked into.
-    pub fn of(headers: &HeaderMap) -> Seen {
-        let plain = headers.get(CONTENT_ENCODING).is_none_or(|coding| coding == "identity");
-        let kind = headers.get(CONTENT_TYPE).filter(|_| plain).and_then(|kind| kind.to_str().ok());
+    /// What to look for in a body under these headers. One that is compressed is decoded with a share of `memory`.
+    pub fn of(headers: &HeaderMap, memory: &Arc<Memory>) -> Seen {
+        let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
         let is = |name: &str| kind.eq_ignore_ascii_case(name);
-        if is("text/event-stream") || is("application/vnd.amazon.eventstream") {
-            Seen::Events(Box::default())
+        let coding = Coding::of(headers);
+        let said = if coding == Coding::Other {
+            Said::Nothing
+        } else if is("text/event-stream") || is("application/vnd.amazon.eventstream") {
+            Said::Events(Box::default())
         } else if is("application/json") || kind.to_ascii_lowercase().ends_with("+json") {
-            Seen::Json(Vec::new())
+            Said::Json(Box::default())
         } else {
-            Seen::Nothing
-        }
+            Said::Nothing
+        };
+        let compressed = coding != Coding::Plain && !matches!(said, Said::Nothing);
+        let decoder = compressed.then(|| Box::new(Decoder::new(coding, memory.share(None), MAX_DECODED)));
+        Seen { said, decoder, coding }
     }
 
     /// The next bytes.
     pub fn push(&mut self, bytes: &[u8]) {
-        match self {
-            Seen::Json(body) if body.len() + bytes.len() <= MOST => body.extend_from_slice(bytes),
-            Seen::Json(_) => *self = Seen::Nothing,
-            Seen::Events(events) => events.reader.push(bytes),
-            Seen::Nothing => {}
+        match &mut self.decoder {
+            Some(decoder) => decoder.push(bytes, &mut |plain| self.said.push(plain)),
+            None => self.said.push(bytes),
+        }
+    }
+
+    /// The events so far, if it is a stream that is understood as it comes.
+    pub fn events(&self) -> Option<&StreamReader> {
+        let is_read =
+            self.coding.is_prompt() && !self.decoder.as_ref().is_some_and(|decoder| decoder.is_over());
+        match &self.said {
+            Said::Events(events) if is_read => Some(&events.reader),
+            _ => None,
         }
     }
 
     /// What the call has cost so far, each time that this is worth telling: streams are settled as they go.
     pub fn grown(&mut self, meaning: &Meaning) -> Option<Cost> {
-        let Seen::Events(events) = self else { return None };
+        let Said::Events(events) = &mut self.said else { return None };
         let output = events.reader.output_so_far();
         if output < events.told.saturating_add(STEP) {
             return None;
@@ -74,12 +104,20 @@ impl Seen {
     }
 }
 
+/// The memory of those that name none: as much as the sidecar's.
+static MEMORY: LazyLock<Arc<Memory>> = LazyLock::new(|| Arc::new(Memory::new(256 << 20)));
+
+pub(super) fn default_memory() -> &'static Arc<Memory> {
+    &MEMORY
+}
+
 /// What the replies to a call mean: whose they are, and how their cost is counted.
 #[derive(Clone)]
 pub struct Meaning {
     gate: Arc<Shared>,
     service: Box<str>,
     call: Call,
+    memory: Arc<Memory>,
 }
 
 impl Meaning {
@@ -87,18 +125,29 @@ impl Meaning {
     #[must_use]
     pub fn of(gate: &Gate, call: &Call) -> Meaning {
         let service = gate.shared.rules().service(call).into();
-        Meaning { gate: gate.shared.clone(), service, call: call.clone() }
+        Meaning { gate: gate.shared.clone(), service, call: call.clone(), memory: MEMORY.clone() }
+    }
+
+    /// The same, with memory for compressed replies from this budget: 256 MiB for the whole process if none is named.
+    #[must_use]
+    pub fn within(mut self, memory: &Arc<Memory>) -> Meaning {
+        self.memory = memory.clone();
+        self
+    }
+
+    pub(super) fn memory(&self) -> &Arc<Memory> {
+        &self.memory
     }
 
     /// How a call ended whose reply was no error and had this body.
     pub(super) fn outcome(&self, seen: Seen) -> Outcome {
         let rules = self.gate.rules();
-        let (usage, failure) = match seen {
-            Seen::Json(body) => (Usage::of_body(&body), None),
-            Seen::Events(events) => {
+        let (usage, failure) = match seen.said {
+            Said::Json(usage) => (usage.usage(), None),
+            Said::Events(events) => {
                 (events.reader.usage(), events.reader.failure(&rules.reader(&self.service), unix()))
             }
-            Seen::Nothing => (None, None),
+            Said::Nothing => (None, None),
         };
         match (failure, usage) {
             (Some(failure), _) => of_failure(&failure),

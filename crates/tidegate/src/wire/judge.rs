@@ -1,13 +1,16 @@
 //! What an attempt came to, by its reply.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Response};
 use http_body::Body;
+use tidegate_core::reply::StreamReader;
 use tokio::time::{Instant, timeout_at};
 
 use super::cost::{Meaning, Seen};
+use super::decode::{Coding, Decoder};
 use super::reply::{Opening, ReplyBody, Watch, next_data};
 use crate::execute::Attempt;
 use crate::outcome::Outcome;
@@ -37,14 +40,15 @@ where
     if parts.status.is_client_error() || parts.status.is_server_error() {
         let until = Some(Instant::now() + PATIENCE);
         let opening = look_into(&mut body, until, |_| false).await;
-        attempt.report(Outcome::reply(parts.status, &parts.headers).body(opening.first()));
+        let said = decoded(&parts.headers, opening.first(), meaning);
+        attempt.report(Outcome::reply(parts.status, &parts.headers).body(&said));
         return Err(Response::from_parts(parts, ReplyBody::resumed(opening, body, None)));
     }
     // Nobody reads a body that is not there, so it would never end.
     if body.is_end_stream() {
         return Ok(Response::from_parts(parts, ReplyBody::resumed(Opening::default(), body, None)));
     }
-    let mut seen = Seen::of(&parts.headers);
+    let mut seen = Seen::of(&parts.headers, meaning.memory());
     let opening = match first_event(&mut seen, &parts.headers, &mut body, meaning).await {
         Ok(opening) => opening,
         Err((opening, refused)) => {
@@ -66,19 +70,30 @@ async fn first_event<B>(
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    let Seen::Events(events) = seen else { return Ok(Opening::default()) };
-    if !meaning.may_refuse(headers) {
+    if seen.events().is_none() || !meaning.may_refuse(headers) {
         return Ok(Opening::default());
     }
     let opening = look_into(body, None, |bytes| {
-        events.reader.push(bytes);
-        events.reader.has_begun()
+        seen.push(bytes);
+        seen.events().is_none_or(StreamReader::has_begun)
     })
     .await;
-    match meaning.refusal(&events.reader, headers) {
+    match seen.events().and_then(|events| meaning.refusal(events, headers)) {
         Some(refused) => Err((opening, refused)),
         None => Ok(opening),
     }
+}
+
+/// Decodes the beginning of an error's body, if it is compressed.
+fn decoded<'b>(headers: &HeaderMap, bytes: &'b [u8], meaning: &Meaning) -> Cow<'b, [u8]> {
+    let coding = Coding::of(headers);
+    if coding == Coding::Plain {
+        return Cow::Borrowed(bytes);
+    }
+    let mut plain = Vec::new();
+    let mut decoder = Decoder::new(coding, meaning.memory().share(None), MOST as u64);
+    decoder.push(bytes, &mut |bytes| plain.extend_from_slice(bytes));
+    Cow::Owned(plain)
 }
 
 /// Reads the beginning of a body, until it is enough.

@@ -6,6 +6,7 @@
 //!
 //! **Which call a request is.** What was stated of it; where that leaves something open the request shows it: the
 //! endpoint is its method and path, the model and the likely tokens stand in its JSON body, the key in its headers.
+//! A body that cannot be read as a whole ([`Content`]) still counts by its length, as the config says.
 //!
 //! **What a reply means.** The head of a reply is not the end of its call: an upstream counts a stream as in flight
 //! until its last event, and says what it cost in it. So the permit goes along with the body, which looks at the
@@ -15,10 +16,13 @@
 
 mod asked;
 mod cost;
+mod decode;
 mod judge;
+mod memory;
 mod reply;
 
-pub use asked::Shown;
+pub use asked::{Content, Shown};
 pub use cost::Meaning;
 pub use judge::judge;
+pub use memory::{Memory, Share};
 pub use reply::ReplyBody;

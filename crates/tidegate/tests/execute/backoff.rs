@@ -87,3 +87,47 @@ async fn every_call_adds_its_share_to_the_budget_and_a_retry_adds_nothing() {
     let (attempts, .., why) = exhausted(call.await.expect_err("never done"));
     assert_eq!((attempts, why), (1 + 100 + 50, GaveUp::BudgetSpent), "a hundred, and one for each call");
 }
+
+/// Twenty calls at a limit of sixty a minute, refused for ever with this header. Returns when attempts were made.
+async fn storm(config: &str, header: (&'static str, &str)) -> Vec<Duration> {
+    let gate = gate(config);
+    let (start, sent) = (Instant::now(), Arc::new(std::sync::Mutex::new(Vec::new())));
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let (gate, sent, headers) = (gate.clone(), sent.clone(), headers(&[header]));
+        calls.spawn(async move {
+            let call = Call::to("api").timeout(300 * SECOND);
+            let policy = RetryPolicy::builder().as_long_as_there_is_time().build().expect("valid");
+            let made = gate.execute(call, |_| {
+                let (sent, headers) = (sent.clone(), headers.clone());
+                async move {
+                    sent.lock().expect("no panic").push(start.elapsed());
+                    sleep(5 * MS).await;
+                    Err::<(), _>(Outcome::reply(429u16, &headers).because("too fast"))
+                }
+            });
+            made.retry(policy).await
+        });
+    }
+    sleep(40 * SECOND).await;
+    calls.abort_all();
+    let sent = sent.lock().expect("no panic");
+    sent.clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hint_of_zero_is_no_permission_to_hammer() {
+    let configs = [
+        "[services.api]\nrequests = \"60/min\"\n",
+        "[services.api]\npreset = \"github\"\nrequests = \"60/min\"\n",
+        "[services.api]\npreset = \"anthropic\"\nrequests = \"60/min\"\n",
+        "[services.api]\n",
+    ];
+    let past = "Wed, 21 Oct 2015 07:28:00 GMT";
+    for config in configs {
+        for header in [("retry-after", "0"), ("retry-after-ms", "0"), ("retry-after", past)] {
+            let sent = storm(config, header).await;
+            assert!((5..60).contains(&sent.len()), "{} in 40 s: {config} {header:?}", sent.len());
+        }
+    }
+}

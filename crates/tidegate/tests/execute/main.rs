@@ -1,6 +1,7 @@
 //! Calls made on the caller's behalf: retries, waits, and what comes back. On paused time.
 
 mod backoff;
+mod given_back;
 mod kept;
 mod meaning;
 mod progress;

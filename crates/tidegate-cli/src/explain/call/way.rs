@@ -76,7 +76,7 @@ impl Way {
         }
         let _ = writeln!(text, "\na call of priority {} passes all of these:", words(&self.told["priority"]));
         let mut grid = Grid::default();
-        let live = if self.live { &["used", "waiting", "wait"][..] } else { &[] };
+        let live = if self.live { &["used", "waiting", "wait if first"][..] } else { &[] };
         grid.row(["limit", "allows", "it takes"].iter().chain(live).copied());
         for limit in self.limits() {
             let mut row = vec![words(&limit["name"]).to_owned(), allows(limit), number(&limit["cost"])];
@@ -105,7 +105,13 @@ impl Way {
         }
         let mut text = match told["expected_wait_ms"].as_u64() {
             Some(ms) => {
-                format!("it would wait for about {}: {binding} binds\n", span(Duration::from_millis(ms)))
+                let ahead = match told["position"].as_u64().unwrap_or_default().saturating_sub(1) {
+                    0 => String::new(),
+                    1 => ", with 1 call ahead of it".into(),
+                    ahead => format!(", with {} calls ahead of it", count(ahead)),
+                };
+                let wait = span(Duration::from_millis(ms));
+                format!("it would wait for about {wait}{ahead}: {binding} binds\n")
             }
             None => format!("it waits for a slot of {binding}, and nobody knows how long\n"),
         };
@@ -121,7 +127,7 @@ fn allows(limit: &Value) -> String {
     }
 }
 
-/// How long such a call would wait there if it were alone.
+/// How long such a call would wait there if it were the first in the queue: the headline also counts those ahead of it.
 fn wait(limit: &Value) -> String {
     match limit["fits_in_ms"].as_u64() {
         Some(0) => "none".into(),

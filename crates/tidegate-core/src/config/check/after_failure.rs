@@ -99,5 +99,9 @@ impl Check {
             let message = "a multiplier of 0 would make bytes free when they should be dear";
             self.report(&join(path, "byte_penalty_multiplier"), message, "use at least 1");
         }
+        if backoff.max_wait.is_some_and(|wait| wait.is_zero()) {
+            let message = "with a longest wait of 0 no refusal would hold calls back";
+            self.report(&join(path, "max_wait"), message, TIME);
+        }
     }
 }

@@ -15,6 +15,7 @@ use super::hint::{did_you_mean, quoted};
 use super::path::join;
 
 pub(super) use level::rate_path;
+pub(super) use names::is_listen_address;
 
 /// Something in a [`Config`] that cannot be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,22 +116,23 @@ impl Check {
             self.report("state.path", "the folder of the state file is empty", "name a folder");
         }
         if let Some(redis) = &state.redis {
-            if !names::is_url(redis, &names::REDIS_SCHEMES) {
-                let hint = "write it like `redis://127.0.0.1:6379`";
-                self.report("state.redis", "this is not the URL of a Redis", hint);
-            }
-            if state.path.is_some() {
-                let message = "state is kept in a file or in Redis, not in both";
-                self.report("state.redis", message, "remove `path` or `redis`");
-            }
+            // Without Redis each machine would spend the whole quota: refused, never ignored.
+            let message = if names::is_url(redis, &names::REDIS_SCHEMES) {
+                "Redis is not supported yet: every machine would have the whole quota to itself"
+            } else {
+                "this is not the URL of a Redis, and Redis is not supported yet"
+            };
+            let hint = "remove `redis`: each machine then has limits of its own, to be written as its share";
+            self.report("state.redis", message, hint);
         }
-        let alerts = &config.alerts;
-        if !(alerts.approaching > 0.0 && alerts.approaching <= 1.0) {
-            let message = format!("a share of {} is not above 0 and at most 1", alerts.approaching);
-            self.report("alerts.approaching", message, "write 80 % as 0.8");
-        }
-        if let Some(webhook) = &alerts.webhook {
-            self.http_url("alerts.webhook", webhook);
+        if let Some(alerts) = &config.alerts {
+            if !(alerts.approaching > 0.0 && alerts.approaching <= 1.0) {
+                let message = format!("a share of {} is not above 0 and at most 1", alerts.approaching);
+                self.report("alerts.approaching", message, "write 80 % as 0.8");
+            }
+            if let Some(webhook) = &alerts.webhook {
+                self.http_url("alerts.webhook", webhook);
+            }
         }
     }
 

@@ -9,7 +9,7 @@ pub(super) const REDIS_SCHEMES: [&str; 6] = ["redis", "rediss", "redis+unix", "u
 const TAKEN: [&str; 4] = ["v1", "metrics", "healthz", "readyz"];
 
 /// `host:port`; an IPv6 host stands in brackets.
-pub(super) fn is_listen_address(text: &str) -> bool {
+pub(in crate::config) fn is_listen_address(text: &str) -> bool {
     let Some((host, port)) = text.rsplit_once(':') else { return false };
     let host_fits = match host.strip_prefix('[') {
         Some(inner) => inner.ends_with(']') && inner.len() > 1,

@@ -5,6 +5,7 @@ use crate::config::expand::is_variable_name;
 use crate::config::hint::{did_you_mean, did_you_mean_or_list, quoted};
 use crate::config::path::join;
 use crate::config::{QueueConfig, RampConfig, ServiceConfig};
+use crate::endpoint;
 use crate::presets;
 use crate::vendor::{self, Profiles};
 
@@ -41,6 +42,12 @@ impl Check {
             if let Some((message, hint)) = names::wrong_endpoint(pattern) {
                 self.report(&path, message, hint.as_str());
             }
+            let normal = endpoint::normal(pattern);
+            let twin = |other: &&String| *other < pattern && endpoint::normal(other) == normal;
+            if let Some(twin) = service.endpoints.keys().find(twin) {
+                let message = format!("{} is the same endpoint as {}", quoted(pattern), quoted(twin));
+                self.report(&path, message, "keep one of the two");
+            }
             self.level(&path, limits);
         }
         for (pattern, limits) in &service.models {
@@ -65,7 +72,7 @@ impl Check {
     fn preset(&mut self, path: &str, service: &ServiceConfig) {
         let preset = service.preset.as_deref().and_then(presets::by_name);
         if let (Some(written), None) = (&service.preset, preset) {
-            let known: Vec<&str> = presets::all().map(|preset| preset.name).collect();
+            let known: Vec<&str> = presets::all().map(|preset| preset.name).chain([presets::NONE]).collect();
             let hint = did_you_mean_or_list(written, &known);
             let message = format!("unknown preset {}", quoted(written));
             self.report(&join(path, "preset"), message, hint.as_str());

@@ -66,6 +66,7 @@ impl Walk<'_> {
                     let stated = self.count_up_to(&field, u16::MAX);
                     backoff.byte_penalty_multiplier = stated.unwrap_or(backoff.byte_penalty_multiplier);
                 }
+                "max_wait" => backoff.max_wait = self.duration(&field),
                 _ => self.unknown_key(&field, &section.path, BACKOFF, None),
             }
         }

@@ -5,8 +5,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::walk::{Field, Walk};
 use crate::config::Config;
-use crate::config::check::check;
-use crate::config::error::{ConfigErrors, Fault, Source};
+use crate::config::check::{check, is_listen_address};
+use crate::config::error::{ConfigError, ConfigErrors, Fault, Source};
 
 /// The text of a config file, with values that replace what it says.
 ///
@@ -59,6 +59,46 @@ impl<'t> Document<'t> {
         self.read(whole)
     }
 
+    /// Returns where the text says to listen, whatever is wrong with the rest of it: a sidecar that runs is found by this
+    /// while its file is being edited.
+    ///
+    /// ```
+    /// use tidegate_core::config::Document;
+    ///
+    /// let text = "listen = \"127.0.0.1:9000\"\n[services.git]\nrequets = \"60/min\"\n[services.";
+    /// let document = Document::new(text, "tidegate.toml", &|_| None);
+    /// assert!(document.config().is_err());
+    /// assert_eq!(document.listen().as_deref(), Some("127.0.0.1:9000"));
+    /// ```
+    #[must_use]
+    pub fn listen(&self) -> Option<String> {
+        let (document, _broken) = DeTable::parse_recoverable(self.text);
+        let mut walk = Walk::new(self.env);
+        let fields = walk.fields("", document.get_ref());
+        let listen = walk.string(fields.iter().find(|field| field.name == "listen")?)?;
+        is_listen_address(&listen).then_some(listen)
+    }
+
+    /// Returns what the text says that is valid and still not what its author expects, each with its line, column and a
+    /// hint. A text with errors has no warnings.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<ConfigError> {
+        let found = self.read(|walk, document| {
+            let config = whole(walk, document);
+            if !walk.faults.is_empty() {
+                return Vec::new();
+            }
+            // The services of a simulation are called by nothing else.
+            let simulated = walk.fields("", document).iter().any(|field| field.name == "simulation");
+            let warnings = if simulated { config.ignored() } else { config.warnings() };
+            warnings.into_iter().for_each(|warning| walk.problem(warning));
+            std::mem::take(&mut walk.faults)
+        });
+        found
+            .map(|faults| ConfigErrors::locate(faults, &self.sources()).into_iter().collect())
+            .unwrap_or_default()
+    }
+
     /// What the text says, and what `read` makes of its `[simulation]`, if there is one. It gets the config
     /// as far as it could be read, and notes its faults on the walk: those of both are reported together.
     ///
@@ -81,12 +121,7 @@ impl<'t> Document<'t> {
         &self,
         through: impl FnOnce(&mut Walk<'_>, &DeTable<'_>) -> T,
     ) -> Result<T, ConfigErrors> {
-        let mut sources = vec![Source::File { name: self.file, text: self.text }];
-        sources.extend(
-            self.settings
-                .iter()
-                .map(|setting| Source::Setting { name: &setting.origin, length: setting.toml.len() }),
-        );
+        let sources = self.sources();
         let (document, broken) = DeTable::parse_recoverable(self.text);
         if !broken.is_empty() {
             let faults = broken.iter().map(syntax).collect();
@@ -107,6 +142,16 @@ impl<'t> Document<'t> {
         }
         let found = through(&mut walk, &document);
         if walk.faults.is_empty() { Ok(found) } else { Err(ConfigErrors::locate(walk.faults, &sources)) }
+    }
+
+    /// The file, and behind it the settings.
+    fn sources(&self) -> Vec<Source<'_>> {
+        let file = Source::File { name: self.file, text: self.text };
+        let settings = self
+            .settings
+            .iter()
+            .map(|setting| Source::Setting { name: &setting.origin, length: setting.toml.len() });
+        std::iter::once(file).chain(settings).collect()
     }
 
     /// The settings with blanks before each, so that everything in them has a place of its own, behind the

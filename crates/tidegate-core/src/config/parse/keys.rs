@@ -38,7 +38,7 @@ pub(super) const BREAKER: &[&str] = &[
     "per",
     "queued",
 ];
-pub(super) const BACKOFF: &[&str] = &["window", "byte_penalty_multiplier"];
+pub(super) const BACKOFF: &[&str] = &["window", "byte_penalty_multiplier", "max_wait"];
 pub(super) const QUEUE: &[&str] = &["timeout", "max_waiting", "aging", "aging_share"];
 pub(super) const RAMP: &[&str] = &["idle", "from", "over"];
 /// What a concurrency that adapts has; `max` is at home elsewhere.
@@ -70,6 +70,7 @@ pub(super) const SERVICE: &[&str] = &[
     "mode",
     "headers",
     "settle",
+    "unread",
     "retry",
     "breaker",
     "backoff",

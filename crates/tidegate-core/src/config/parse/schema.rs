@@ -10,7 +10,7 @@ use super::keys::{
     QUEUE, RAMP, RATE, RETRY, SERVICE, STATE, TOKEN, TOP,
 };
 use super::profile::{gives, zero_limits};
-use crate::config::Adaptation;
+use crate::config::{Adaptation, Unread};
 use crate::presets;
 use crate::priority::Priority;
 use crate::reply::{ResetForm, Verdict};
@@ -34,13 +34,15 @@ fn top(key: &str) -> Value {
             about(object(AUTH, |_| named(object_with(TOKEN, token, &["sha256"]))), "Who may use the sidecar.")
         }
         "permit_lease" => about(duration(), "How long a permit lasts that nobody renews."),
-        "buffer_memory" => about(size(), "How many bytes of waiting requests are kept."),
+        "buffer_memory" => about(size(), "How many bytes the bodies of requests and replies may take."),
         "state" => about(object(STATE, state), "Where state is kept."),
         "global" => about(level(&[], |_| Value::Null), "Limits over all calls."),
         "loops" => about(level(&[], |_| Value::Null), "What each single loop may spend."),
         "services" => about(named(level(SERVICE, service)), "The services, by name."),
         "loop_types" => about(named(level(LOOP_TYPE, loop_type)), "Loop types, by name."),
-        "alerts" => about(object(ALERTS, alert), "When to raise an alert, and where to send it."),
+        "alerts" => {
+            about(object(ALERTS, alert), "When to raise an alert, and where to send it. Has no effect yet.")
+        }
         "profiles" => about(named(object(PROFILE, profile)), "How an upstream writes its replies."),
         "simulation" => json!({ "type": "object", "description": "Read by `tidegate simulate`." }),
         _ => Value::Null,
@@ -69,7 +71,7 @@ fn alert(key: &str) -> Value {
 
 fn service(key: &str) -> Value {
     match key {
-        "preset" => choice(presets::all().map(|preset| preset.name)),
+        "preset" => choice(presets::all().map(|preset| preset.name).chain([presets::NONE])),
         "tier" => json!({ "type": "string" }),
         "profile" => text("openai"),
         "upstream" => text("http://127.0.0.1:9000"),
@@ -83,9 +85,12 @@ fn service(key: &str) -> Value {
         "mode" => choice(["enforce", "observe"]),
         "headers" => choice(["follow", "authoritative", "ignore"]),
         "settle" => choice(["refund", "keep"]),
+        "unread" => choice(Unread::NAMES.map(|(name, _)| name)),
         "retry" => object(RETRY, retry),
         "breaker" => object(BREAKER, breaker),
-        "backoff" => object(BACKOFF, |key| if key == "window" { duration() } else { count() }),
+        "backoff" => {
+            object(BACKOFF, |key| if key == "byte_penalty_multiplier" { count() } else { duration() })
+        }
         "queue" => object(QUEUE, queue),
         "ramp" => object(RAMP, |key| if key == "from" { share() } else { duration() }),
         _ => Value::Null,
@@ -253,7 +258,7 @@ fn list(of: &Value) -> Value {
 fn state(key: &str) -> Value {
     match key {
         "on_failure" => about(choice(["memory", "refuse"]), "What to do while state cannot be written."),
-        "redis" => about(text("redis://127.0.0.1:6379"), "A Redis or Valkey URL for a fleet."),
+        "redis" => about(json!({ "not": {} }), "One quota for a fleet. Not supported yet."),
         _ => about(text("~/.local/state/tidegate"), "The folder of the state file."),
     }
 }

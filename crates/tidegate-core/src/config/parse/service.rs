@@ -4,15 +4,16 @@ use std::mem::take;
 
 use super::keys::{QUEUE, RAMP, SERVICE};
 use super::walk::{Field, Walk};
-use crate::config::{Headers, Mode, QueueConfig, RampConfig, ServiceConfig, SettleRule};
+use crate::config::{Headers, Mode, QueueConfig, RampConfig, ServiceConfig, SettleRule, Unread};
 use crate::presets;
 use crate::vendor::Profiles;
 
 impl Walk<'_> {
-    /// A service: what its preset says, and over it key by key what is written.
+    /// A service: what its preset says, and over it key by key what is written. The preset is the one that is written,
+    /// else the one that has the service's name; `preset = "none"` is no preset.
     pub(super) fn service(&mut self, section: &Field<'_>, profiles: &Profiles) -> ServiceConfig {
         let fields = self.table(section);
-        let mut service = self.start(&fields, profiles);
+        let mut service = self.start(section.name, &fields, profiles);
         service.limits = self.level(&section.path, &fields, SERVICE).over(take(&mut service.limits));
         for field in &fields {
             match field.name {
@@ -37,6 +38,7 @@ impl Walk<'_> {
                     let names = [("refund", SettleRule::Refund), ("keep", SettleRule::Keep)];
                     service.settle = self.choice(field, &names).unwrap_or(service.settle);
                 }
+                "unread" => service.unread = self.choice(field, &Unread::NAMES).unwrap_or(service.unread),
                 "endpoints" => {
                     for field in self.table(field) {
                         let level = service.endpoints.entry(field.name.to_owned()).or_default();
@@ -66,9 +68,13 @@ impl Walk<'_> {
 
     /// What a service is before its own keys are read. A name that is not known stays as it was written, for
     /// the checks to report.
-    fn start(&mut self, fields: &[Field<'_>], profiles: &Profiles) -> ServiceConfig {
-        let [preset, tier, profile] = ["preset", "tier", "profile"]
+    fn start(&mut self, name: &str, fields: &[Field<'_>], profiles: &Profiles) -> ServiceConfig {
+        let [written, tier, profile] = ["preset", "tier", "profile"]
             .map(|name| fields.iter().find(|field| field.name == name).and_then(|field| self.string(field)));
+        let preset = match written {
+            Some(written) => Some(written).filter(|written| written != presets::NONE),
+            None => presets::of_service(name).map(|preset| preset.name.to_owned()),
+        };
         let mut service = match preset.as_deref().and_then(presets::by_name) {
             Some(known) => known.service(tier.as_deref().and_then(|tier| known.tier(tier))),
             None => ServiceConfig::default(),

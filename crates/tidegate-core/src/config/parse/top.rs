@@ -35,7 +35,7 @@ impl Walk<'_> {
                 "state" => config.state = self.state(&field),
                 "global" => config.global = self.plain_level(&field),
                 "loops" => config.loops = self.plain_level(&field),
-                "alerts" => config.alerts = self.alerts(&field),
+                "alerts" => config.alerts = Some(self.alerts(&field)),
                 "services" => {
                     for field in self.table(&field) {
                         let service = self.service(&field, &config.profiles);

@@ -35,6 +35,10 @@ pub trait Model {
     fn change(&mut self, meter: &mut Meter, units: u64, now: u64);
     /// Units that count now.
     fn used(&self, now: u64) -> u128;
+    /// Units that a charge may leave behind at most, debt included.
+    fn most_used(&self) -> u64 {
+        u64::MAX
+    }
     /// Whatever else must hold after every step.
     fn check(&self, _meter: &mut Meter, _now: u64) {}
 }
@@ -69,8 +73,13 @@ pub fn follow<M: Model>(mut meter: Meter, mut model: M, window: u64, start: u64,
             }
             Op::Charge(units) => {
                 let units = units.of(capacity);
-                meter.charge(units, Nanos(now));
-                model.spend(units, now, false);
+                let used = u64::try_from(model.used(now)).unwrap_or(u64::MAX);
+                let counted = units.min(model.most_used().saturating_sub(used));
+                // What is in flight has no debt.
+                if !meter.is_in_flight() {
+                    assert_eq!(meter.charge(units, Nanos(now)), counted, "{units} at {now}, {used} used");
+                }
+                model.spend(counted, now, false);
             }
             Op::Refund(which, part) => {
                 if !calls.is_empty() {

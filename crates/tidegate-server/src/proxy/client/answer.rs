@@ -8,14 +8,22 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
-use super::home::Home;
 use super::http1::Http1;
+use super::http2;
+use super::pool::Pool;
+use crate::body::BoxError;
+
+/// The body of a reply.
+pub(crate) enum Answer {
+    Http1(Carried),
+    Http2(Box<http2::Reply>),
+}
 
 /// Read to its end, it leaves its connection to the next call; dropped before, it closes it.
-pub(crate) struct Answer {
+pub(crate) struct Carried {
     body: Incoming,
     /// What has to be moved for the body to come; gone at its end.
-    carried: Option<Box<(Http1, Arc<Home>)>>,
+    carried: Option<Box<(Http1, Arc<Pool>)>>,
     /// Why it broke off, until that is told.
     broken: Option<hyper::Error>,
 }
@@ -23,38 +31,61 @@ pub(crate) struct Answer {
 impl Answer {
     /// One that comes by itself.
     pub(super) fn whole(body: Incoming) -> Answer {
-        Answer { body, carried: None, broken: None }
+        Answer::Http1(Carried { body, carried: None, broken: None })
     }
 
     /// One that comes on this connection.
-    pub(super) fn over(body: Incoming, http1: Http1, home: Arc<Home>) -> Answer {
-        let mut answer = Answer { body, carried: Some(Box::new((http1, home))), broken: None };
+    pub(super) fn over(body: Incoming, http1: Http1, pool: Arc<Pool>) -> Answer {
+        let mut answer = Carried { body, carried: Some(Box::new((http1, pool))), broken: None };
         if answer.body.is_end_stream() {
             // Nobody will ask for a body that is not there.
             answer.end(&mut Context::from_waker(Waker::noop()));
         }
-        answer
-    }
-
-    fn end(&mut self, context: &mut Context<'_>) {
-        if let Some(carried) = self.carried.take() {
-            let (mut http1, home) = *carried;
-            if http1.is_ready(context) {
-                home.keep(http1);
-            }
-        }
+        Answer::Http1(answer)
     }
 }
 
 impl Body for Answer {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let this = &mut *self;
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        match &mut *self {
+            Answer::Http1(body) => body.poll_frame(context).map_err(Into::into),
+            Answer::Http2(body) => Pin::new(&mut **body).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Answer::Http1(answer) => answer.broken.is_none() && answer.body.is_end_stream(),
+            Answer::Http2(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Answer::Http1(answer) => answer.body.size_hint(),
+            Answer::Http2(body) => body.size_hint(),
+        }
+    }
+}
+
+impl Carried {
+    fn end(&mut self, context: &mut Context<'_>) {
+        if let Some(carried) = self.carried.take() {
+            let (mut http1, pool) = *carried;
+            if http1.is_ready(context) {
+                pool.keep(http1);
+            }
+        }
+    }
+
+    fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = self;
         if let Some(error) = this.broken.take() {
             return Poll::Ready(Some(Err(error)));
         }
@@ -82,13 +113,5 @@ impl Body for Answer {
             _ => {}
         }
         frame
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.broken.is_none() && self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

@@ -8,8 +8,9 @@ use std::task::{Context, Poll, Waker};
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1};
+use hyper_util::rt::TokioIo;
 
-use super::way::Stream;
+use super::connector::Stream;
 use crate::listen::workers::Lane;
 use crate::proxy::source::Outgoing;
 
@@ -29,7 +30,7 @@ type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send + Sync>>;
 
 impl Http1 {
     pub async fn new(stream: Stream, to_proxy: bool) -> hyper::Result<Http1> {
-        let (sender, driver) = http1::handshake(stream).await?;
+        let (sender, driver) = http1::handshake(TokioIo::new(stream)).await?;
         Ok(Http1 { sender, driver: Some(Box::pin(driver.with_upgrades())), to_proxy, lane: Lane::current() })
     }
 

@@ -1,54 +1,68 @@
 //! Sends requests to upstreams, on connections that are kept.
 //!
 //! An HTTP/1.1 connection carries one call at a time and is moved by the task of that call, so a call needs no other task
-//! and wakes none. One of HTTP/2 is shared by all calls to its upstream. A request goes out a second time only if nothing
-//! of it was sent: its connection had been kept, and the upstream had just hung up.
+//! and wakes none. One of HTTP/2 carries as many as its peer allows, and is moved by a task of its own: see [`http2`]. A
+//! request goes out a second time only if it was not processed: its connection had been kept, and the upstream had hung up
+//! before it took the request.
 
 mod answer;
-mod home;
+mod connector;
 mod http1;
-mod way;
+mod http2;
+mod pool;
+mod proxies;
+mod unreached;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::{CONTENT_LENGTH, HOST, PROXY_AUTHORIZATION};
 use http::uri::{Authority, Scheme};
-use http::{Request, Response, StatusCode, Uri};
-use hyper::client::conn::http2;
-use hyper_util::client::legacy::connect::Connection;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use http::{Request, Response, StatusCode, Uri, Version};
+use http_body::Body;
 use parking_lot::RwLock;
-use tower_service::Service;
 
+use super::headers::wants_length;
 use super::source::Outgoing;
 use crate::body::BoxError;
 use crate::server::Times;
-use home::{Home, Kept};
-use http1::Http1;
-use way::{Connector, Proxies, connector};
+use connector::Connector;
+use pool::{Kept, Pool};
+use proxies::Proxies;
 
 pub(crate) use answer::Answer;
+pub use proxies::ProxyError;
+pub(crate) use proxies::check_env as check_proxies;
+pub(crate) use unreached::{Unreached, innermost};
 
 /// Sends requests to upstreams.
 #[derive(Debug)]
 pub(crate) struct Client {
     connector: Connector,
     proxies: Proxies,
-    /// How long a connection is kept on which nothing is asked.
+    /// Whether requests want their connection to become something else.
+    upgrades: bool,
+    /// How long an HTTP/1.1 connection is kept on which nothing is asked.
     idle: Duration,
-    /// Where connections are kept; as few as there are upstreams in the configs, so looked through rather than hashed.
-    homes: RwLock<Vec<(Scheme, Authority, Arc<Home>)>>,
+    /// The pools of all upstreams; as few as there are upstreams in the configs, so looked through rather than hashed.
+    pools: RwLock<Vec<(Scheme, Authority, Arc<Pool>)>>,
 }
 
 /// Why there is no reply.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SendError {
-    /// There was no connection.
+    /// There was no connection: nothing was sent.
     #[error("no connection")]
-    Unreached(#[source] BoxError),
-    /// It broke off.
+    Unreached(#[source] Unreached),
+    /// The upstream says that it has not processed the request.
+    #[error("the upstream did not process the request")]
+    Unprocessed(#[source] BoxError),
+    /// The connection broke off, and the request may have been processed.
     #[error("the connection broke off")]
-    Broken(#[source] hyper::Error),
+    Broken(#[source] BoxError),
+    /// There is a connection, but the request may not leave any more: nothing was sent.
+    #[error("the permit was too old when the connection was there")]
+    Late(Box<Request<Outgoing>>),
 }
 
 impl Client {
@@ -64,102 +78,116 @@ impl Client {
     fn made(times: Times, upgrades: bool) -> Client {
         let proxies = Proxies::from_env();
         Client {
-            connector: connector(times.connect, proxies.clone(), upgrades),
+            connector: Connector::new(times.connect, proxies.clone(), upgrades),
             proxies,
+            upgrades,
             idle: times.upstream_idle,
-            homes: RwLock::default(),
+            pools: RwLock::default(),
         }
     }
 
-    /// Sends a request to its whole address and waits for the head of its reply. Whoever wants to know is told when there
-    /// is a connection and it leaves.
+    /// Sends a request to its whole address and waits for the head of its reply. `leaves` is asked when there is a
+    /// connection and nothing was sent yet: it says whether the request may still leave, and is told whether it had to wait
+    /// for the connection.
     pub async fn send(
         &self,
         mut request: Request<Outgoing>,
-        leaves: impl Fn(),
+        leaves: impl Fn(bool) -> bool,
     ) -> Result<Response<Answer>, SendError> {
         let uri = request.uri().clone();
-        let home = self.home(&uri);
+        let pool = self.pool(&uri);
         loop {
-            let (kept, connection) = match home.take() {
+            let (kept, connection) = match pool.take() {
                 Some(kept) => (true, kept),
-                // Boxed: it is large, rare, and else part of every call.
-                None => (false, Box::pin(self.connect(&home, &uri)).await?),
+                None => {
+                    // Boxed: it is large, rare, and else part of every call.
+                    let connection = Box::pin(pool.connect(&self.connector, &uri)).await;
+                    (false, connection.map_err(SendError::Unreached)?)
+                }
             };
-            leaves();
-            let mut failed = match connection {
+            if !leaves(!kept) {
+                pool.put_back(connection);
+                *request.uri_mut() = uri;
+                return Err(SendError::Late(Box::new(request)));
+            }
+            match connection {
                 Kept::Http1(mut http1) => {
-                    home.address(&mut request, &uri, http1.to_proxy);
-                    match http1.send(request).await {
+                    pool.address(&mut request, &uri, http1.to_proxy);
+                    let mut failed = match http1.send(request).await {
                         Ok(reply) if reply.status() == StatusCode::SWITCHING_PROTOCOLS => {
                             http1.let_go();
                             return Ok(reply.map(Answer::whole));
                         }
-                        Ok(reply) => return Ok(reply.map(|body| Answer::over(body, http1, home))),
+                        Ok(reply) => return Ok(reply.map(|body| Answer::over(body, http1, pool))),
                         Err(failed) => failed,
+                    };
+                    match failed.take_message() {
+                        Some(unsent) if kept => request = unsent,
+                        _ => return Err(SendError::Broken(failed.into_error().into())),
                     }
                 }
-                Kept::Http2(mut http2) => {
-                    *request.uri_mut() = uri.clone();
-                    match http2.try_send_request(request).await {
-                        Ok(reply) => return Ok(reply.map(Answer::whole)),
-                        Err(failed) => failed,
+                Kept::Http2(slot) => {
+                    let (head, body) = for_http2(request, &uri);
+                    let again = body.again().filter(|_| kept);
+                    match http2::send(slot, head.clone(), body).await {
+                        Ok(reply) => return Ok(reply.map(|body| Answer::Http2(Box::new(body)))),
+                        Err(http2::Failed::Broken(error)) => return Err(SendError::Broken(error)),
+                        Err(http2::Failed::Unprocessed(error)) => match again {
+                            // The upstream closes the connection in good form: there will be another.
+                            Some(body) if error.is_go_away() => request = head.map(|()| body),
+                            _ => return Err(SendError::Unprocessed(error.into())),
+                        },
                     }
                 }
-            };
-            match failed.take_message() {
-                Some(unsent) if kept => request = unsent,
-                _ => return Err(SendError::Broken(failed.into_error())),
             }
         }
+    }
+
+    /// Logs that a call was given up because its upstream cannot be reached.
+    pub fn gave_up(&self, uri: &Uri, attempts: u32, took: Duration, why: &Unreached) {
+        let pool = self.pool(uri);
+        pool.trouble.gave_up(pool.name(), attempts, took, why);
     }
 
     /// Closes connections that were not used for long, as long as it is polled.
     pub async fn sweep(&self) {
         loop {
             tokio::time::sleep(self.idle / 4).await;
-            self.homes.read().iter().for_each(|(.., home)| home.sweep(self.idle));
+            self.pools.read().iter().for_each(|(.., pool)| pool.sweep(self.idle));
         }
     }
 
-    fn home(&self, uri: &Uri) -> Arc<Home> {
+    fn pool(&self, uri: &Uri) -> Arc<Pool> {
         let (Some(scheme), Some(authority)) = (uri.scheme(), uri.authority()) else {
             // No upstream is without: it is read as a whole URL.
-            return Arc::new(Home::new(uri, None));
+            return Arc::new(Pool::new(uri, None, self.upgrades));
         };
-        let known = |homes: &[(Scheme, Authority, Arc<Home>)]| {
-            let (.., home) = homes.iter().find(|(by, at, _)| by == scheme && at == authority)?;
-            Some(home.clone())
+        let known = |pools: &[(Scheme, Authority, Arc<Pool>)]| {
+            let (.., pool) = pools.iter().find(|(by, at, _)| by == scheme && at == authority)?;
+            Some(pool.clone())
         };
-        if let Some(home) = known(&self.homes.read()) {
-            return home;
+        if let Some(pool) = known(&self.pools.read()) {
+            return pool;
         }
-        let mut homes = self.homes.write();
-        known(&homes).unwrap_or_else(|| {
-            let home = Arc::new(Home::new(uri, self.proxies.auth(uri)));
-            homes.push((scheme.clone(), authority.clone(), home.clone()));
-            home
+        let mut pools = self.pools.write();
+        known(&pools).unwrap_or_else(|| {
+            let pool = Arc::new(Pool::new(uri, self.proxies.auth(uri), self.upgrades));
+            pools.push((scheme.clone(), authority.clone(), pool.clone()));
+            pool
         })
     }
+}
 
-    async fn connect(&self, home: &Arc<Home>, uri: &Uri) -> Result<Kept, SendError> {
-        let stream = self.connector.clone().call(uri.clone()).await.map_err(SendError::Unreached)?;
-        let connected = stream.connected();
-        if !connected.is_negotiated_h2() {
-            return Http1::new(stream, connected.is_proxied())
-                .await
-                .map(Kept::Http1)
-                .map_err(SendError::Broken);
-        }
-        // Of many who found none at the same time, one connection is enough.
-        if let Some(shared) = home.http2() {
-            return Ok(Kept::Http2(shared));
-        }
-        let mut http2 = http2::Builder::new(TokioExecutor::new());
-        let (sender, driver) =
-            http2.timer(TokioTimer::new()).handshake(stream).await.map_err(SendError::Broken)?;
-        tokio::spawn(driver);
-        home.share(sender.clone());
-        Ok(Kept::Http2(sender))
+/// Makes a request one of HTTP/2. It may have been one of HTTP/1.1 for a connection that had been closed.
+fn for_http2(request: Request<Outgoing>, uri: &Uri) -> (Request<()>, Outgoing) {
+    let (mut head, body) = request.into_parts();
+    head.uri = uri.clone();
+    head.version = Version::HTTP_2;
+    head.headers.remove(HOST);
+    head.headers.remove(PROXY_AUTHORIZATION);
+    let stated = wants_length(&head.method);
+    if let Some(length) = body.size_hint().exact().filter(|length| *length > 0 || stated) {
+        head.headers.insert(CONTENT_LENGTH, length.into());
     }
+    (Request::from_parts(head, ()), body)
 }

@@ -72,10 +72,14 @@ impl Asked {
         self.id.as_deref()
     }
 
+    pub fn loop_id(&self) -> Option<&str> {
+        self.loop_id.as_deref()
+    }
+
     /// What it is about, by which the same is known when it is asked for again. How long it may wait does not matter, and
     /// of the key only a fingerprint is kept.
-    pub fn what(&self) -> String {
-        let key = self.key.as_deref().map(tidegate_core::call::fingerprint);
+    pub fn what(&self, fingerprint: impl FnOnce(&str) -> String) -> String {
+        let key = self.key.as_deref().map(fingerprint);
         // Text and numbers can always be written.
         format!("{} {key:?}", serde_json::to_string(self).unwrap_or_default())
     }
@@ -189,7 +193,11 @@ mod tests {
 
     #[test]
     fn the_same_is_known_again_however_long_it_may_wait_and_no_key_is_kept_for_that() {
-        let what = |text: &str| serde_json::from_str::<Asked>(text).expect("valid").what();
+        let what = |text: &str| {
+            serde_json::from_str::<Asked>(text)
+                .expect("valid")
+                .what(|key| tidegate_core::fingerprint::Salt::default().fingerprint(key))
+        };
         let one = what(r#"{"service": "a", "key": "sk-1", "timeout_ms": 5, "id": "x"}"#);
         assert_eq!(one, what(r#"{"service": "a", "key": "sk-1", "id": "x"}"#));
         assert_ne!(one, what(r#"{"service": "a", "key": "sk-2", "id": "x"}"#));

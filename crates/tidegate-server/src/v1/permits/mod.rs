@@ -20,7 +20,8 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body::{Body, json as answer};
 use crate::events::Event;
-use crate::permits::{Claimed, End, Gone, Owner, PermitId};
+use crate::listen::Door;
+use crate::permits::{Bearer, Claimed, End, Gone, Origin, Owner, PermitId};
 use crate::refusal::millis;
 use crate::shape::{self, Shape};
 use crate::span;
@@ -30,19 +31,22 @@ pub(super) use asked::Asked;
 pub(crate) use delivery::Delivery;
 
 /// `POST /v1/acquire`
-pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> Response<Body> {
+pub(super) async fn acquire(app: &Arc<App>, door: Door, caller: &Caller, body: Incoming) -> Response<Body> {
     let (asked, call) = match Asked::read(app, caller, body).await {
         Ok(asked) => asked,
         Err(told) => return *told,
     };
+    if let Some(loop_id) = asked.loop_id() {
+        app.came.count(loop_id);
+    }
     if !app.is_ready() {
         return shape::plain(StatusCode::SERVICE_UNAVAILABLE, "stopping", "no new calls are taken");
     }
-    if !app.permits.has_room() {
-        return full();
-    }
     let owner: Owner = caller.holder().cloned();
-    let claim = match app.permits.claim(owner.clone(), asked.id(), &asked.what()) {
+    let origin = owner.clone().map_or_else(|| door.origin(), Origin::Token);
+    let bearer = Bearer::new(origin, call.stated_loop());
+    let what = asked.what(|key| app.gate.fingerprint(key));
+    let claim = match app.permits.claim(owner.clone(), bearer, asked.id(), &what) {
         Ok(claim) => claim,
         Err(Claimed::Granted(permit, left)) => {
             let again = json!({ "permit": permit.to_string(), "waited_ms": 0, "expires_ms": millis(left) });
@@ -52,6 +56,7 @@ pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> 
             let message = "a call of this id waits, or its permit is still out for another call";
             return shape::plain(StatusCode::CONFLICT, "duplicate_id", message);
         }
+        Err(Claimed::Full(why)) => return full(&why.to_string()),
     };
     let lease = app.in_force().config.permit_lease;
     let _counted = app.count_call();
@@ -78,9 +83,9 @@ pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> 
             });
             Delivery::of(permit, owner, app.permits.clone()).with(answer(StatusCode::OK, &granted))
         }
-        Err(permit) => {
+        Err((permit, why)) => {
             permit.cancel();
-            full()
+            full(&why.map_or_else(|| "there is no random number for a permit".into(), |why| why.to_string()))
         }
     }
 }
@@ -151,7 +156,6 @@ fn word(end: End) -> &'static str {
     }
 }
 
-fn full() -> Response<Body> {
-    let message = "too many permits are out: complete some, or wait until they expire";
+fn full(message: &str) -> Response<Body> {
     shape::plain(StatusCode::SERVICE_UNAVAILABLE, "too_many_permits", message)
 }

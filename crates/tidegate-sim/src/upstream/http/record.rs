@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hyper::HeaderMap;
 use serde_json::{Value, json};
-use tidegate_core::call::fingerprint;
+use tidegate_core::fingerprint::Salt;
 use tidegate_core::{Cost, Dimension};
 
 use crate::upstream::UpstreamCounts;
@@ -49,7 +49,7 @@ impl Record {
             status: None,
             cost: Cost::nothing(),
             id: text("x-sim-id").or_else(|| text("x-request-id")).map(|id| id.into_owned()),
-            key: key.map(|key| fingerprint(&key)),
+            key: key.map(|key| Salt::default().fingerprint(&key)),
         }
     }
 

@@ -1,4 +1,6 @@
-//! Logs on standard error: lines for people, or JSON for whoever collects them.
+//! Logs on standard error: lines for people, or JSON for programs that collect them.
+
+mod writer;
 
 use std::io::{self, IsTerminal};
 
@@ -21,18 +23,22 @@ pub enum LogFormat {
 /// What is logged of our own unless `TIDEGATE_LOG` names another level.
 const DEFAULT: LevelFilter = LevelFilter::INFO;
 
-/// Has events logged from here on.
-pub fn init(format: LogFormat) {
+pub use writer::LastLines;
+
+/// Logs events from here on, until the end of what it returns.
+pub fn init(format: LogFormat) -> io::Result<LastLines> {
     let level = std::env::var("TIDEGATE_LOG").ok().and_then(|level| level.parse().ok()).unwrap_or(DEFAULT);
     // Of others only warnings: what they say at their lowest levels may hold headers, and so keys.
     let filter = Targets::new().with_target("tidegate", level).with_default(level.min(LevelFilter::WARN));
+    let (stderr, last) = writer::start(io::stderr())?;
     let registry = tracing_subscriber::registry().with(filter);
-    // Where something listens already, its words count.
+    // A subscriber that is there already stays.
     let _ = match format {
         LogFormat::Text => {
-            let lines = fmt::layer().with_writer(io::stderr).with_target(false);
+            let lines = fmt::layer().with_writer(stderr).with_target(false);
             registry.with(lines.with_ansi(io::stderr().is_terminal())).try_init()
         }
-        LogFormat::Json => registry.with(fmt::layer().json().with_writer(io::stderr)).try_init(),
+        LogFormat::Json => registry.with(fmt::layer().json().with_writer(stderr)).try_init(),
     };
+    Ok(last)
 }

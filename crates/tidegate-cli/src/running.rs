@@ -1,0 +1,127 @@
+//! The sidecars that run: each records where it listens and which config and state it has.
+//!
+//! Commands find the sidecar of a config by its record, also while the file is wrong, emptied or gone. A record is a file
+//! in the runtime folder. The sidecar holds a lock on it for as long as it lives, so a record without a lock is left over
+//! from a process that was killed, and the next reader removes it.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// A sidecar that runs.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Running {
+    /// Where it was told to listen, as it was written.
+    pub listen: String,
+    /// Where it listens.
+    pub address: String,
+    /// Its config file.
+    pub config: Option<PathBuf>,
+    /// Its state file.
+    pub state: Option<PathBuf>,
+    /// When it started, in milliseconds since 1970.
+    pub since: u64,
+}
+
+/// Returns a path in the one form that records have: absolute, with links on the way to the file resolved. The file
+/// itself may be gone.
+pub fn full(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    match (absolute.parent().and_then(|folder| folder.canonicalize().ok()), absolute.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => absolute,
+    }
+}
+
+/// Returns the sidecar that was started with a config file, the latest if there are several.
+pub fn with_config(config: &Path) -> Option<Running> {
+    let config = full(config);
+    let found = all().into_iter().filter(|running| running.config.as_deref() == Some(&*config));
+    found.max_by_key(|running| running.since)
+}
+
+#[cfg(unix)]
+pub use unix::{Record, all, record};
+
+#[cfg(unix)]
+mod unix {
+    use std::fs::{File, OpenOptions};
+    use std::io::Write;
+    use std::os::unix::fs::OpenOptionsExt;
+    use std::path::PathBuf;
+
+    use anyhow::Context;
+    use rustix::fs::{FlockOperation, flock};
+
+    use super::Running;
+    use crate::runtime_dir::{file_name, runtime_dir};
+
+    const SUFFIX: &str = ".sidecar";
+
+    /// A record, there until this is dropped.
+    pub struct Record {
+        path: PathBuf,
+        /// Holds the lock.
+        _file: File,
+    }
+
+    impl Drop for Record {
+        fn drop(&mut self) {
+            std::fs::remove_file(&self.path).ok();
+        }
+    }
+
+    /// Records a sidecar.
+    pub fn record(running: &Running) -> anyhow::Result<Record> {
+        // Removes what killed ones left.
+        all();
+        let folder = runtime_dir()?;
+        let name = format!("{}-{}", file_name(&running.address), std::process::id());
+        let (path, draft) = (folder.join(format!("{name}{SUFFIX}")), folder.join(format!("{name}.draft")));
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft);
+        let mut file = file.with_context(|| format!("cannot write {}", draft.display()))?;
+        // Locked before it has its name: a record that is seen without a lock is removed.
+        flock(&file, FlockOperation::LockExclusive).context("cannot lock the record")?;
+        file.write_all(serde_json::to_string(running)?.as_bytes()).context("cannot write the record")?;
+        std::fs::rename(&draft, &path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Record { path, _file: file })
+    }
+
+    /// Returns all sidecars of this user.
+    pub fn all() -> Vec<Running> {
+        let Ok(entries) = runtime_dir().and_then(|folder| Ok(std::fs::read_dir(folder)?)) else {
+            return Vec::new();
+        };
+        let records = entries.flatten().map(|entry| entry.path());
+        let records = records.filter(|path| path.to_string_lossy().ends_with(SUFFIX));
+        let living = records.filter_map(|path| {
+            let file = File::open(&path).ok()?;
+            if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
+                std::fs::remove_file(&path).ok();
+                return None;
+            }
+            serde_json::from_reader(file).ok()
+        });
+        living.collect()
+    }
+}
+
+#[cfg(not(unix))]
+pub use elsewhere::{Record, all, record};
+
+/// Without locks there are no records: the sidecar is found by its address alone.
+#[cfg(not(unix))]
+mod elsewhere {
+    use super::Running;
+
+    pub struct Record;
+
+    pub fn record(_: &Running) -> anyhow::Result<Record> {
+        Ok(Record)
+    }
+
+    pub fn all() -> Vec<Running> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,203 @@
+//! Which connections are idle, and which of them to close when there is no room for a new one.
+//!
+//! A connection that is kept alive between calls holds a file descriptor. When descriptors or places are short, the ones that
+//! have been idle for longest are closed: HTTP lets a server do so at any time, and clients connect again. A connection is
+//! idle while no call of it is being answered. A reply that is still being sent is not seen here, and need not be: closing is
+//! graceful, so it ends first.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tracing::warn;
+
+/// A connection that was used so recently is left alone: its client may be about to use it again.
+const RECENT: Duration = Duration::from_millis(50);
+/// Closing this part of the idle connections at once keeps the search for the oldest from being made for each newcomer.
+const PART: usize = 16;
+/// A shortage that ended so long ago is told again when it comes back.
+const EPISODE: Duration = Duration::from_secs(60);
+
+/// All open connections.
+#[derive(Debug)]
+pub(super) struct Connections {
+    began: Instant,
+    open: Mutex<HashMap<u64, Arc<Activity>>>,
+    next: AtomicU64,
+    /// When a shortage was last seen: one in which no connection was idle, and one in which some were.
+    short: Mutex<[Option<Instant>; 2]>,
+}
+
+/// What a connection is doing.
+#[derive(Debug)]
+pub(super) struct Activity {
+    began: Instant,
+    /// Calls that are being answered.
+    calls: AtomicUsize,
+    /// When the last call was answered, in milliseconds since `began`.
+    idle_since: AtomicU64,
+    chosen: AtomicBool,
+    close: Notify,
+}
+
+/// A connection among all that are open, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Registered {
+    all: Arc<Connections>,
+    number: u64,
+    pub activity: Arc<Activity>,
+}
+
+/// A call that is being answered, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Busy(Arc<Activity>);
+
+impl Connections {
+    pub fn new() -> Connections {
+        let (open, next) = (Mutex::default(), AtomicU64::new(0));
+        Connections { began: Instant::now(), open, next, short: Mutex::default() }
+    }
+
+    pub fn register(self: &Arc<Connections>) -> Registered {
+        let activity = Arc::new(Activity {
+            began: self.began,
+            calls: AtomicUsize::new(0),
+            idle_since: AtomicU64::new(millis_since(self.began)),
+            chosen: AtomicBool::new(false),
+            close: Notify::new(),
+        });
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.open.lock().insert(number, activity.clone());
+        Registered { all: self.clone(), number, activity }
+    }
+
+    /// Closes the connections that have been idle for longest, a part of all that are idle. `why` is logged once for each
+    /// shortage. Returns how many are being closed.
+    pub fn make_room(&self, why: &dyn std::fmt::Display) -> usize {
+        let chosen = self.close_idle();
+        let before = self.short.lock()[usize::from(chosen > 0)].replace(Instant::now());
+        if before.is_none_or(|before| before.elapsed() > EPISODE) {
+            let open = self.open.lock().len();
+            match chosen {
+                0 => warn!(open, "{why}, and none is idle"),
+                _ => warn!(open, closing = chosen, "{why}: idle connections are closed, the oldest first"),
+            }
+        }
+        chosen
+    }
+
+    fn close_idle(&self) -> usize {
+        let latest = millis_since(self.began).saturating_sub(RECENT.as_millis() as u64);
+        let open = self.open.lock();
+        let mut idle: Vec<(u64, &Arc<Activity>)> = open
+            .values()
+            .filter(|activity| activity.is_idle())
+            .map(|activity| (activity.idle_since.load(Ordering::Relaxed), activity))
+            .filter(|(since, _)| *since <= latest)
+            .collect();
+        let part = idle.len().div_ceil(PART);
+        if part == 0 {
+            return 0;
+        }
+        idle.select_nth_unstable_by_key(part - 1, |(since, _)| *since);
+        for (_, activity) in &idle[..part] {
+            activity.chosen.store(true, Ordering::Relaxed);
+            activity.close.notify_one();
+        }
+        part
+    }
+}
+
+impl Activity {
+    /// A call begins.
+    pub fn busy(self: &Arc<Activity>) -> Busy {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        Busy(self.clone())
+    }
+
+    /// Waits until the connection is to be closed.
+    pub async fn closing(&self) {
+        self.close.notified().await;
+    }
+
+    fn is_idle(&self) -> bool {
+        self.calls.load(Ordering::Relaxed) == 0 && !self.chosen.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.idle_since.store(millis_since(self.0.began), Ordering::Relaxed);
+        self.0.calls.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.all.open.lock().remove(&self.number);
+    }
+}
+
+fn millis_since(began: Instant) -> u64 {
+    u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As if the connections had been idle since so many milliseconds after the beginning, and it were long after.
+    fn idle_since(all: &Arc<Connections>, times: &[u64]) -> Vec<Registered> {
+        let at = |ms: &u64| {
+            let registered = all.register();
+            registered.activity.idle_since.store(*ms, Ordering::Relaxed);
+            registered
+        };
+        times.iter().map(at).collect()
+    }
+
+    fn long_ago() -> Arc<Connections> {
+        let began = Instant::now().checked_sub(Duration::from_secs(10)).expect("the machine runs for longer");
+        Arc::new(Connections { began, ..Connections::new() })
+    }
+
+    fn chosen(connections: &[Registered]) -> Vec<bool> {
+        connections.iter().map(|registered| registered.activity.chosen.load(Ordering::Relaxed)).collect()
+    }
+
+    #[tokio::test]
+    async fn the_one_that_has_been_idle_for_longest_is_closed_first() {
+        let all = long_ago();
+        let connections = idle_since(&all, &[300, 100, 200]);
+        assert_eq!(all.make_room(&"full"), 1);
+        assert_eq!(chosen(&connections), [false, true, false]);
+        connections[1].activity.closing().await;
+        assert_eq!((all.make_room(&"full"), chosen(&connections)), (1, vec![false, true, true]));
+    }
+
+    #[test]
+    fn those_that_answer_a_call_or_were_used_just_now_stay() {
+        let all = long_ago();
+        let connections = idle_since(&all, &[100, 200]);
+        let busy = connections[0].activity.busy();
+        drop(connections[1].activity.busy());
+        assert_eq!(all.make_room(&"full"), 0);
+        drop(busy);
+        assert_eq!(all.make_room(&"full"), 0, "its client may be about to use it again");
+        connections[0].activity.idle_since.store(0, Ordering::Relaxed);
+        assert_eq!((all.make_room(&"full"), chosen(&connections)), (1, vec![true, false]));
+    }
+
+    #[test]
+    fn of_many_a_part_is_closed_at_once_and_what_is_closed_is_forgotten() {
+        let all = long_ago();
+        let connections = idle_since(&all, &(0..160).collect::<Vec<u64>>());
+        assert_eq!(all.make_room(&"full"), 10);
+        assert!(chosen(&connections)[..10].iter().all(|chosen| *chosen));
+        drop(connections);
+        assert_eq!((all.make_room(&"full"), all.open.lock().len()), (0, 0));
+    }
+}

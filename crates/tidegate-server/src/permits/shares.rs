@@ -1,0 +1,255 @@
+//! A share of the permit table for each caller, so that one of them cannot use it up for all.
+//!
+//! The rule: a caller may take as many permits as it leaves free. It is applied level by level. A caller is its token,
+//! else the network and the address that it calls from, else the Unix socket; below that it is its loop. A loop id is the
+//! caller's own word, so its share is one of its token's or address's, and 65,536 loop names get no more than one caller
+//! does. The addresses of this machine are one network, and so is an IPv6 /64: both are free for one caller to choose from.
+//!
+//! With a table of M permits and one greedy caller this comes to M/2 for a token or a network, M/4 for one address of it
+//! or one loop of a token, and M/8 for one loop of an address. What is left is shared by the same rule, so the next caller
+//! finds half of what is free.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+/// Who holds a permit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bearer {
+    origin: Origin,
+    loop_id: Option<Arc<str>>,
+}
+
+/// Where a caller comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Origin {
+    Token(Arc<str>),
+    Address(IpAddr),
+    Socket,
+}
+
+/// Whose permits are counted together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Level {
+    Network(IpAddr),
+    Origin(Origin),
+    /// By the hash of its name: names are as long as callers like. Two loops of one hash share a share.
+    Loop(Origin, u64),
+}
+
+/// How many permits are out, by level.
+#[derive(Debug, Default)]
+pub(super) struct Shares {
+    held: HashMap<Level, usize>,
+    hasher: RandomState,
+}
+
+/// A caller has used up its share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Full {
+    who: String,
+    held: usize,
+    free: usize,
+}
+
+impl Bearer {
+    pub fn new(origin: Origin, loop_id: Option<&str>) -> Bearer {
+        Bearer { origin, loop_id: loop_id.map(Into::into) }
+    }
+}
+
+impl Shares {
+    /// The levels of a bearer, the widest first.
+    pub fn levels(&self, bearer: &Bearer) -> Vec<Level> {
+        let Bearer { origin, loop_id } = bearer;
+        let network = match origin {
+            Origin::Address(address) => network(*address).map(Level::Network),
+            Origin::Token(_) | Origin::Socket => None,
+        };
+        let own = Level::Loop(origin.clone(), self.hasher.hash_one(loop_id));
+        network.into_iter().chain([Level::Origin(origin.clone()), own]).collect()
+    }
+
+    /// Whether a bearer may have one more permit of a table with so many free places.
+    pub fn admits(&self, bearer: &Bearer, mut free: usize) -> Result<(), Full> {
+        for level in self.levels(bearer) {
+            let held = self.held.get(&level).copied().unwrap_or(0);
+            if held >= free {
+                return Err(Full { who: level.name(bearer), held, free });
+            }
+            // Until it holds as many as are free, the caller may take this many more.
+            free = (free - held).div_ceil(2);
+        }
+        Ok(())
+    }
+
+    pub fn add(&mut self, levels: &[Level]) {
+        for level in levels {
+            *self.held.entry(level.clone()).or_default() += 1;
+        }
+    }
+
+    pub fn remove(&mut self, levels: &[Level]) {
+        for level in levels {
+            if let Some(held) = self.held.get_mut(level) {
+                *held -= 1;
+                if *held == 0 {
+                    self.held.remove(level);
+                }
+            }
+        }
+    }
+
+    /// Whether nothing is counted.
+    #[cfg(test)]
+    pub fn are_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+}
+
+impl Level {
+    fn name(&self, bearer: &Bearer) -> String {
+        match (self, &bearer.loop_id) {
+            (Level::Network(_), _) => "callers of this network".into(),
+            (Level::Origin(origin), _) => origin.to_string(),
+            (Level::Loop(origin, _), Some(loop_id)) => {
+                let name: String = loop_id.chars().take(80).collect();
+                format!("the loop `{name}` of {origin}")
+            }
+            (Level::Loop(origin, _), None) => format!("{origin} without a loop"),
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Token(holder) => write!(f, "the token `{holder}`"),
+            Origin::Address(address) => write!(f, "{address}"),
+            Origin::Socket => f.write_str("the Unix socket"),
+        }
+    }
+}
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Full { who, held, free } = self;
+        write!(
+            f,
+            "{who} holds {held} permits, and may hold as many as it leaves free for others ({free}): complete some, or \
+             wait until they expire"
+        )
+    }
+}
+
+/// The network of an address, if a caller may choose among many addresses of it.
+fn network(address: IpAddr) -> Option<IpAddr> {
+    match address.to_canonical() {
+        address if address.is_loopback() => Some(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(address) => Some(Ipv6Addr::from(u128::from(address) >> 64 << 64).into()),
+        IpAddr::V4(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: usize = 65_536;
+
+    /// A table that bearers take from as long as it lets them.
+    #[derive(Default)]
+    struct Table {
+        shares: Shares,
+        total: usize,
+    }
+
+    impl Table {
+        fn take(&mut self, bearer: &Bearer) -> Result<(), Full> {
+            self.shares.admits(bearer, TABLE - self.total)?;
+            let levels = self.shares.levels(bearer);
+            self.shares.add(&levels);
+            self.total += 1;
+            Ok(())
+        }
+
+        fn take_all(&mut self, bearer: &Bearer) -> usize {
+            (0..).take_while(|_| self.take(bearer).is_ok()).count()
+        }
+    }
+
+    fn at(address: &str) -> Origin {
+        Origin::Address(address.parse().expect("an address"))
+    }
+
+    fn token(holder: &str) -> Origin {
+        Origin::Token(holder.into())
+    }
+
+    #[test]
+    fn a_caller_may_take_as_many_as_it_leaves_free() {
+        for (origin, most) in [
+            (token("ci"), TABLE / 4),
+            (at("10.0.0.1"), TABLE / 4),
+            (at("127.0.0.1"), TABLE / 8),
+            (Origin::Socket, TABLE / 4),
+        ] {
+            let mut table = Table::default();
+            assert_eq!(table.take_all(&Bearer::new(origin.clone(), None)), most, "{origin}");
+            let full = table.take(&Bearer::new(origin.clone(), None)).expect_err("its share is used up");
+            assert!(
+                full.to_string().starts_with(&format!("{origin} without a loop holds {most} permits")),
+                "{full}"
+            );
+            for other in [token("other"), at("10.0.0.2"), at("fd00::1"), Origin::Socket] {
+                if other != origin {
+                    assert_eq!(table.take(&Bearer::new(other, None)), Ok(()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn loop_names_and_addresses_that_a_caller_makes_up_get_no_more_than_one_caller_does() {
+        let mut table = Table::default();
+        let by_loop = |n: usize| Bearer::new(token("ci"), Some(&n.to_string()));
+        let taken = (0..TABLE).filter(|n| table.take(&by_loop(*n)).is_ok()).count();
+        assert_eq!(taken, TABLE / 2);
+        assert_eq!(table.take(&Bearer::new(at("127.0.0.1"), None)), Ok(()));
+
+        for address in [
+            |n: u32| format!("127.{}.{}.{}", n >> 16, n >> 8 & 255, n & 255),
+            |n: u32| format!("fd00::{n:x}"),
+        ] {
+            let mut table = Table::default();
+            for n in 1..TABLE as u32 {
+                let _ = table.take(&Bearer::new(at(&address(n)), Some(&n.to_string())));
+            }
+            assert_eq!(table.total, TABLE / 2);
+            assert_eq!(table.take(&Bearer::new(token("ci"), None)), Ok(()));
+            assert_eq!(table.take(&Bearer::new(Origin::Socket, None)), Ok(()));
+        }
+    }
+
+    #[test]
+    fn one_loop_of_an_address_leaves_room_for_the_others() {
+        let mut table = Table::default();
+        let by = |name: &str| Bearer::new(at("127.0.0.1"), Some(name));
+        assert_eq!(table.take_all(&by("greedy")), TABLE / 8);
+        assert!(table.take_all(&by("also-greedy")) > TABLE / 32);
+        assert_eq!(table.take(&by("modest")), Ok(()));
+        assert_eq!(table.take(&Bearer::new(at("127.0.0.2"), None)), Ok(()));
+    }
+
+    #[test]
+    fn what_is_given_back_may_be_taken_again() {
+        let (mut shares, bearer) = (Shares::default(), Bearer::new(Origin::Socket, None));
+        let levels = shares.levels(&bearer);
+        shares.add(&levels);
+        assert!(shares.admits(&bearer, 1).is_err());
+        shares.remove(&levels);
+        assert!(shares.admits(&bearer, 1).is_ok() && shares.are_empty());
+    }
+}
