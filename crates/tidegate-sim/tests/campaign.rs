@@ -1,5 +1,8 @@
-//! Random scenarios with random configurations and faults: every promise is kept, and the same seed gives the same
-//! run. `TIDEGATE_SCENARIOS=n` plays so many (300 unless it says otherwise), from `TIDEGATE_SEED` on.
+//! Random scenarios with random configurations and faults: every promise is kept, the same seed gives the same run, and
+//! that is the run of which the digest is recorded. `TIDEGATE_SCENARIOS=n` plays so many (300 unless it says otherwise),
+//! from `TIDEGATE_SEED` on.
+
+mod digests;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -40,6 +43,13 @@ fn play(seed: u64) {
             violation.invariant.name(),
             violation.message,
             violation.event,
+        );
+    }
+    if let Some(digest) = digests::recorded(&seed.to_string()) {
+        assert_eq!(
+            format!("{:016x}", report.digest),
+            format!("{digest:016x}"),
+            "seed {seed} goes differently"
         );
     }
 }

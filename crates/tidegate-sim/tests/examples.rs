@@ -1,5 +1,7 @@
 //! Every scenario in `examples/simulations` is right, and begins with what it teaches.
 
+mod digests;
+
 use std::path::{Path, PathBuf};
 
 use tidegate_core::config::Document;
@@ -29,6 +31,8 @@ fn every_example_plays_and_every_promise_is_kept() {
         let report = simulate(&scenario, seed, &Options::default()).expect("it can be played");
         assert_eq!(report.violation, None, "{}", path.display());
         assert!(report.priorities.iter().any(|group| group.went > 0), "{}", path.display());
+        let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+        assert_eq!(digests::recorded(name), Some(report.digest), "{name} goes differently");
     }
 }
 

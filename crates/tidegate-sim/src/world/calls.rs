@@ -174,6 +174,7 @@ impl<'s> World<'s> {
             }
             Err(refusal) => {
                 self.note(Line::Refused { no, why: refusal.reason.code() });
+                self.story.digest.add_refusal(&refusal);
                 event.refused.push((place, refusal));
             }
         }
@@ -182,6 +183,7 @@ impl<'s> World<'s> {
 
     /// A call may go: it is sent.
     pub(super) fn went(&mut self, place: u32, grant: Grant) {
+        self.story.digest.add_grant(grant.granted_at());
         let state = &mut self.calls[place as usize];
         let (no, kind, source, since) = (state.no, state.kind, state.source, state.since);
         state.stage = Stage::Sent(grant);

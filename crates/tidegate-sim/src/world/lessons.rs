@@ -11,6 +11,7 @@ impl World<'_> {
     pub(super) fn learn(&mut self) -> Result<bool, Stop> {
         let lessons = self.engine.as_mut().map(Engine::lessons).unwrap_or_default();
         for lesson in &lessons {
+            self.story.digest.add_lesson(lesson);
             self.follow(lesson).map_err(|broken| self.broken_by(broken))?;
         }
         Ok(!lessons.is_empty())

@@ -11,6 +11,7 @@
 
 mod after;
 mod calls;
+mod digest;
 mod faults;
 mod histogram;
 mod lessons;
@@ -69,6 +70,9 @@ impl Default for Options {
 
 /// Unix time at the start of a simulation, so that runs do not depend on when they are made.
 const UNIX: Duration = Duration::from_secs(1_767_225_600);
+
+/// How many events pass between two looks at the state of all limits, for the digest.
+const EVENTS_A_LOOK: u64 = 64;
 
 /// Plays a scenario. The same seed gives the same report, to the last bit.
 ///
@@ -273,6 +277,7 @@ impl<'s> World<'s> {
             } else if let Some(Reverse(planned)) = self.plan.pop() {
                 self.happen(planned.event)?;
             }
+            self.digest_engine();
         }
         self.now = end;
         self.end()
@@ -357,6 +362,7 @@ impl<'s> World<'s> {
                 }
                 Verdict::Refused(refusal) => {
                     self.note(Line::Refused { no: self.calls[call as usize].no, why: refusal.reason.code() });
+                    self.story.digest.add_refusal(&refusal);
                     event.refused.push((call, refusal));
                 }
             }
@@ -372,6 +378,18 @@ impl<'s> World<'s> {
             self.refused(call, &refusal.reason, refusal.wait)?;
         }
         Ok(())
+    }
+
+    /// Takes into the digest what the engine announces and when it wants to be woken, and now and then the state of its
+    /// limits.
+    fn digest_engine(&mut self) {
+        let Some(engine) = &mut self.engine else { return };
+        let digest = &mut self.story.digest;
+        engine.news().iter().for_each(|news| digest.add_news(news));
+        digest.add_wake(engine.next_wake());
+        if self.events.is_multiple_of(EVENTS_A_LOOK) {
+            digest.add_limits(engine.limits(self.now));
+        }
     }
 
     fn note(&mut self, line: Line) {

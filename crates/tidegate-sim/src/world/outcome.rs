@@ -34,7 +34,7 @@ impl World<'_> {
             loop_count,
             series,
             violation,
-            digest: self.story.digest(),
+            digest: self.story.digest.value(),
             story,
         }
     }

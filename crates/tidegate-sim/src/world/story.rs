@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tidegate_core::Nanos;
 
+use super::digest::Digest;
+
 /// What happened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Line {
@@ -51,17 +53,17 @@ pub(crate) enum Line {
     Window,
 }
 
-/// The last events, and a number that stands for all of them.
+/// The last events, and the digest of all of them.
 #[derive(Debug)]
 pub(crate) struct Story {
     keep: usize,
     lines: VecDeque<(u64, Nanos, Line)>,
-    digest: u64,
+    pub digest: Digest,
 }
 
 impl Story {
     pub fn new(keep: usize) -> Story {
-        Story { keep, lines: VecDeque::new(), digest: 0xcbf2_9ce4_8422_2325 }
+        Story { keep, lines: VecDeque::new(), digest: Digest::default() }
     }
 
     pub fn note(&mut self, event: u64, at: Nanos, line: Line) {
@@ -84,20 +86,13 @@ impl Story {
             Line::CameBack { no } => (16, no),
             Line::Window => (17, 0),
         };
-        for word in [tag, a, at.0] {
-            // FNV-1a over words instead of bytes, and a turn so that high bits reach the low ones.
-            self.digest = (self.digest ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23);
-        }
+        self.digest.add(&[tag, a, at.0]);
         if self.keep > 0 {
             if self.lines.len() == self.keep {
                 self.lines.pop_front();
             }
             self.lines.push_back((event, at, line));
         }
-    }
-
-    pub fn digest(&self) -> u64 {
-        self.digest
     }
 
     /// The lines as sentences; `what` says what a kind of calls is.
