@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use tidegate_core::engine::{ChangeError, Ended, Engine, Fate, Found, LimitStatus, News};
+use tidegate_core::engine::{ChangeError, Ended, Engine, Fate, Found, LimitStatus, News, Told};
 use tidegate_core::kept::Kept;
 use tidegate_core::learn::Outputs;
 use tidegate_core::{Admission, Call, Config, Cost, Dimension, Grant, Nanos, Verdict};
@@ -160,6 +160,40 @@ fn an_absurd_stream_that_ends_small_gives_back_no_more_than_it_was_charged() {
         engine.finish(streamed, Some(&tokens(1)), at(0));
         assert_eq!(limit(&mut engine, "api/tokens/1m", at(0)).used, 100, "{tokens_of}");
     }
+}
+
+#[test]
+fn a_stream_beyond_the_bound_of_one_limit_is_charged_once_at_the_others() {
+    let mut engine = engine("[services.api]\ntokens = \"200k/day\"\n[loops]\ntokens = \"1k/min\"\n");
+    let streamed = granted(&mut engine, &Call::to("api").loop_id("a").tokens(10), at(0));
+    for so_far in (64..=10_000).step_by(64) {
+        engine.spent(&streamed, &tokens(so_far), at(so_far));
+    }
+    let of_day = |engine: &mut Engine| limit(engine, "api/tokens/1d", at(10_000)).used;
+    assert_eq!(of_day(&mut engine), 9_984);
+    let bounded = limit(&mut engine, "loop:a/tokens/1m", at(10_000));
+    assert_eq!(bounded.used + bounded.dropped_debt, 9_984);
+    engine.finish(streamed, Some(&tokens(10_000)), at(10_000));
+    assert_eq!(of_day(&mut engine), 10_000);
+}
+
+#[test]
+fn a_limit_that_is_reset_forgets_what_replies_stated() {
+    let mut engine = engine("[services.api]\nrequests = \"500/min\"\n");
+    let stated = Told {
+        dimension: Dimension::Requests,
+        window: None,
+        limit: Some(1),
+        remaining: Some(0),
+        reset: None,
+    };
+    let call = granted(&mut engine, &Call::to("api"), at(0));
+    engine.end_call(call, &Ended { fate: Fate::Answered, told: vec![stated], ..Ended::default() }, at(0));
+    assert_eq!(limit(&mut engine, "api/requests/1m", at(1)).capacity, 1);
+    engine.reset_limit("api/requests/1m", at(1)).expect("there is such a limit");
+    assert_eq!(limit(&mut engine, "api/requests/1m", at(1)).capacity, 500);
+    let after = granted(&mut engine, &Call::to("api"), at(1));
+    engine.finish(after, None, at(1));
 }
 
 #[test]

@@ -302,6 +302,19 @@ fn a_burst_that_leaves_late_counts_from_when_it_left() {
 }
 
 #[test]
+fn a_burst_that_leaves_after_its_window_counts_all_the_same() {
+    let mut engine = at_once();
+    let burst: Vec<Grant> = (0..10).map(|_| go(&mut engine, 0)).collect();
+    // The process was stopped between the grants and the sockets.
+    for grant in &burst {
+        engine.left(grant.departure(), at(5_000));
+    }
+    assert!(!goes(&mut engine, 5_001) && !goes(&mut engine, 7_000), "the upstream has just got ten");
+    assert!(goes(&mut engine, 7_000 + 8 + 32));
+    burst.into_iter().for_each(|grant| engine.finish(grant, None, at(7_100)));
+}
+
+#[test]
 fn who_left_at_once_or_ended_long_ago_counts_as_ever() {
     let mut engine = at_once();
     let (first, second) = (go(&mut engine, 0), go(&mut engine, 0));
@@ -374,6 +387,44 @@ fn replies_about_another_window_move_nothing() {
         }
         assert!(sent.len() >= 190, "all of the quota is spent: {}", sent.len());
     }
+}
+
+#[test]
+fn a_bucket_of_another_n_does_not_turn_a_written_window_into_a_bucket() {
+    let mut engine = engine("[services.api]\nrequests = \"60/min\"\n");
+    let mut sent: Vec<u64> = Vec::new();
+    // A bucket of 50 a minute, of which so many thousandths are missing.
+    let mut missing = 0_u64;
+    for ms in 0..300_000 {
+        missing = missing.saturating_sub(50_000 / 60_000 + u64::from(ms % 6 != 0));
+        // Calls come in bursts of half a minute.
+        while ms % 60_000 < 30_000
+            && let Ok(grant) = engine.try_admit(&Call::to("api"), at(ms))
+        {
+            missing += 1_000;
+            let left = 50 - missing.div_ceil(1_000).min(50);
+            engine.end_call(grant, &told(50, left, missing * 60 / 50), at(ms));
+            sent.push(ms);
+        }
+    }
+    for (index, from) in sent.iter().enumerate() {
+        let together = sent[index..].iter().take_while(|ms| **ms < from + 60_000).count();
+        assert!(together <= 60, "{together} within a minute of {from} ms");
+    }
+    assert!(sent.len() >= 100, "{}", sent.len());
+}
+
+#[test]
+fn what_remains_of_more_than_n_is_not_about_a_limit() {
+    let window = "{ limit = \"10/min\", algorithm = \"fixed-window\" }";
+    let mut engine = engine(&format!("[services.api]\nrequests = {window}\n"));
+    for n in 0..10 {
+        let call = go(&mut engine, 0);
+        let mut reply = told(5_000, 4_999 - n, 10_000);
+        reply.told[0].limit = None;
+        engine.end_call(call, &reply, at(0));
+    }
+    assert!(engine.try_admit(&Call::to("api"), at(30_000)).is_err(), "the minute is not over");
 }
 
 #[test]

@@ -115,24 +115,53 @@ fn dimensions_may_come_and_go_over_many_reloads() {
 }
 
 #[test]
-fn calls_in_flight_leave_nothing_behind_when_keys_get_limits_of_their_own_and_share_again() {
+fn calls_in_flight_count_and_leave_nothing_behind_when_keys_get_limits_of_their_own_and_share_again() {
     let config = |per_key: bool| {
         let text = format!("[services.api]\nper_key = {per_key}\nconcurrency = 2\n");
         Config::parse(&text, "test.toml").unwrap()
     };
     let mut engine = Engine::new(&config(false), Nanos::ZERO, Duration::ZERO).unwrap();
-    let call = Call::to("api").key("sk-1");
-    let before = [0, 1].map(|_| engine.try_admit(&call, Nanos::ZERO).unwrap());
+    let [one, other] = ["sk-1", "sk-2"].map(|key| Call::to("api").key(key));
+    // Whose these are is not known later: nothing depended on it.
+    let shared = [0, 1].map(|_| engine.try_admit(&one, Nanos::ZERO).unwrap());
     engine.reconfigure(&config(true), Nanos(1)).unwrap();
-    let between = [0, 1].map(|_| engine.try_admit(&call, Nanos(1)).unwrap());
+    let own = [&one, &one, &other].map(|call| engine.try_admit(call, Nanos(1)).unwrap());
+    engine.try_admit(&one, Nanos(1)).expect_err("two of this key");
+    for grant in shared {
+        engine.finish(grant, None, Nanos(1));
+    }
     engine.reconfigure(&config(false), Nanos(2)).unwrap();
-    let after = engine.try_admit(&call, Nanos(2)).unwrap();
-    for grant in before.into_iter().chain(between) {
+    assert_eq!(engine.limit("api/concurrency", Nanos(2)).unwrap().used, 3, "all of all keys");
+    engine.try_admit(&one, Nanos(2)).expect_err("there is no room");
+    for grant in own {
         engine.finish(grant, None, Nanos(3));
     }
-    assert_eq!(engine.limit("api/concurrency", Nanos(3)).unwrap().used, 1, "the one that took from it");
-    engine.finish(after, None, Nanos(4));
-    assert_eq!(engine.limit("api/concurrency", Nanos(4)).unwrap().used, 0);
+    assert_eq!(engine.limit("api/concurrency", Nanos(3)).unwrap().used, 0);
+    let after = [0, 1].map(|_| engine.try_admit(&one, Nanos(4)).expect("both slots are free"));
+    engine.try_admit(&one, Nanos(4)).expect_err("and there are no more");
+    for grant in after {
+        engine.finish(grant, None, Nanos(5));
+    }
+    assert_eq!(engine.limit("api/concurrency", Nanos(5)).unwrap().used, 0);
+}
+
+#[test]
+fn a_service_that_is_removed_and_put_back_counts_the_calls_that_are_still_in_flight() {
+    let both = with("[services.api]\nconcurrency = 4\n");
+    let parse = |text: &str| Config::parse(text, "test.toml").unwrap();
+    let mut engine = Engine::new(&parse(&both), Nanos::ZERO, Duration::ZERO).unwrap();
+    let call = Call::to("api");
+    let [one, two, three, four] = [0; 4].map(|_| engine.try_admit(&call, Nanos::ZERO).unwrap());
+    engine.reconfigure(&parse(&with("")), Nanos(1)).unwrap();
+    engine.finish(one, None, Nanos(1));
+    engine.reconfigure(&parse(&both), Nanos(2)).unwrap();
+    assert_eq!(engine.limit("api/concurrency", Nanos(2)).unwrap().used, 3);
+    let again = engine.try_admit(&call, Nanos(2)).expect("one slot is free");
+    engine.try_admit(&call, Nanos(2)).expect_err("four calls are in flight at the upstream");
+    for grant in [two, three, four, again] {
+        engine.finish(grant, None, Nanos(3));
+    }
+    assert_eq!(engine.limit("api/concurrency", Nanos(3)).unwrap().used, 0);
 }
 
 /// A service, and another one that always stays.

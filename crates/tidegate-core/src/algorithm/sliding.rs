@@ -258,11 +258,17 @@ impl SlidingWindow {
         }
     }
 
-    /// Moves what was taken at `taken` to the current slot. Says whether it was in another one.
+    /// Moves what was taken at `taken` to the current slot, or counts it again if its slot has expired. Returns whether
+    /// that changed anything.
     pub fn count_from(&mut self, units: u64, taken: Nanos, now: Nanos) -> bool {
         self.advance(now);
         if taken.0 >= self.current_slot() * self.grain() {
             return false;
+        }
+        if expiry(taken.0 / self.grain(), self.grain(), self.counts_for()) <= now {
+            self.used = self.used.saturating_add(units);
+            self.current = self.current.saturating_add(units);
+            return units > 0;
         }
         let moved = self.slots.refund(self.current_slot(), taken.0 / self.grain(), units);
         self.current = self.current.saturating_add(moved);

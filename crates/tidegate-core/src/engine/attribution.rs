@@ -37,8 +37,9 @@ impl Engine {
             let index = self.limits[limit as usize].spec;
             let spec = &self.specs[index as usize];
             let rate = spec.written.rate_of()?;
-            let possible = told.window.is_some()
-                || (reset <= whole_after(&spec.written) + ROUNDED && !self.is_ruled_out(index, told));
+            let possible = fits_in(told, &spec.written)
+                && (told.window.is_some()
+                    || (reset <= whole_after(&spec.written) + ROUNDED && !self.is_ruled_out(index, told)));
             let other = told.limit.is_some_and(|units| units != rate.units());
             let window = rate.window();
             possible.then_some((super::scope::depth(&spec.level), other, window < reset, window, limit, slot))
@@ -64,16 +65,16 @@ impl Engine {
                 ruled_out.remove(0);
             }
             ruled_out.push(units);
-            self.unlearn(limit, index, units, now);
+            self.unlearn(limit, index, |stated| stated == units, now);
         }
     }
 
-    /// Forgets what was learned of a limit while `units` were taken for its N.
-    fn unlearn(&mut self, limit: u32, index: u32, units: u64, now: Nanos) {
+    /// Forgets how a limit counts, and its N if `is_wrong` says so of what replies stated.
+    pub(super) fn unlearn(&mut self, limit: u32, index: u32, is_wrong: impl Fn(u64) -> bool, now: Nanos) {
         let spec = &mut self.specs[index as usize];
         let Some(written) = spec.written.rate_of() else { return };
         let bucket = spec.learned.bucket.take();
-        let stated = spec.learned.units.take_if(|stated| *stated == units);
+        let stated = spec.learned.units.take_if(|stated| is_wrong(*stated));
         if bucket.is_none() && stated.is_none() {
             return;
         }
@@ -110,6 +111,12 @@ impl Engine {
                 && held.since <= call.epoch
         })
     }
+}
+
+/// Whether what a reply says is left can be left of this limit, if the reply does not state N.
+fn fits_in(told: &Told, written: &Definition) -> bool {
+    let most = written.rate_of().map_or(0, |rate| rate.units()).max(written.whole());
+    told.limit.is_some() || written.lifts || told.remaining.is_none_or(|remaining| remaining <= most)
 }
 
 /// How long a limit takes to be whole again: its window, or the time in which a larger bucket fills.

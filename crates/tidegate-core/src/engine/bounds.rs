@@ -13,6 +13,7 @@
 use std::time::Duration;
 
 use super::change::ChangeError;
+use super::lesson::Lesson;
 use super::news::News;
 use super::scope::Scope;
 use super::status::LimitStatus;
@@ -69,8 +70,9 @@ impl Engine {
         self.announce(News::DebtDropped { limit, units });
     }
 
-    /// Forgives everything that was spent and is owed at a limit: it begins unspent. Calls in flight neither refund to it
-    /// nor charge it when they end. Returns the limit as it was.
+    /// Forgives everything that was spent and is owed at a limit: it begins unspent, and as it is written. What replies and
+    /// refusals taught of its N and of how it counts is forgotten. Calls in flight neither refund to it nor charge it when
+    /// they end. Returns the limit as it was.
     ///
     /// Backoff windows stay: [`Engine::clear_backoff`] ends those.
     ///
@@ -90,13 +92,28 @@ impl Engine {
         held.since = self.epoch;
         held.meter.reset(now);
         self.dropped_debt.remove(&limit);
+        self.forget_what_replies_taught(limit, now);
         if let Some(mirror) = self.school.mirrors.get_mut(&limit) {
             mirror.begin_anew();
         }
         self.announce(News::LimitReset { limit: before.name.clone(), used: before.used });
         self.touched(limit);
         self.page_due(limit);
+        self.plan_what_was_learned(now);
         self.pump(now);
         Ok(before)
+    }
+
+    /// Brings a limit back to what is written of it, as far as replies and refusals moved it.
+    fn forget_what_replies_taught(&mut self, limit: u32, now: Nanos) {
+        let index = self.limits[limit as usize].spec;
+        self.school.other_windows.remove(&index);
+        self.unlearn(limit, index, |_| true, now);
+        if self.school.ceilings.remove(&index).is_some() {
+            self.specs[index as usize].learned.share = 1.0;
+            self.relearn(index, now);
+            let name = self.limit_name(limit);
+            self.tell(Lesson::Ceiling { limit: name, share: 1.0 });
+        }
     }
 }

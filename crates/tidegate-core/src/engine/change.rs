@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::route::{Breakers, LoopType, Service};
 use super::{Engine, SLOT};
+use crate::algorithm::Meter;
 use crate::breaker::BreakerPolicy;
 use crate::config::{BreakerScope, Config, Limits, Problem, RateLimit, Reserve, ServiceConfig};
 use crate::dimension::Dimension;
@@ -68,10 +69,39 @@ impl Engine {
         self.epoch += 1;
         self.tag = super::fresh_tag();
         self.apply(config, now);
+        self.count_calls_in_flight(now);
         self.seat_again(waiting, now);
         self.bring_back_windows(now);
         self.pump(now);
         Ok(())
+    }
+
+    /// Counts the calls that are in flight at limits on calls in flight that a new config brought: the upstream has them
+    /// already, be it that their service was removed and put back. They give their slots back when they end.
+    ///
+    /// A call in flight is known by its route. If the config had no pattern for its endpoint or model when it went, or if
+    /// all API keys shared their limits, then limits of that endpoint, model or key do not count it.
+    fn count_calls_in_flight(&mut self, now: Nanos) {
+        let is_new = |limit: &u32| {
+            let held = &self.limits[*limit as usize];
+            held.since == self.epoch
+                && matches!(self.specs[held.spec as usize].definition.counts, Counts::Concurrency(_))
+        };
+        let new: BTreeSet<u32> = (0..self.limits.len() as u32).filter(is_new).collect();
+        if new.is_empty() {
+            return;
+        }
+        let routes: Vec<_> =
+            self.in_flight.iter().map(|call| self.route_of(call.skeleton, call.loop_)).collect();
+        for (limit, _) in routes.into_iter().flatten().filter(|(limit, _)| new.contains(limit)) {
+            if let Meter::InFlight(slots) = &mut self.limits[limit as usize].meter {
+                slots.take(1);
+                self.charge_lent(limit, 1, now);
+            }
+        }
+        for limit in new {
+            self.limits[limit as usize].since = 0;
+        }
     }
 
     /// Changes one limit, all its instances included, to another number of units, window or burst. Whoever
@@ -249,7 +279,7 @@ impl Engine {
     }
 
     /// Each key gets its own instances of a limit, or they share one again: calls in flight took from the others, and
-    /// will not give back to these.
+    /// will not give back to these. What is in flight is counted anew, by [`Engine::count_calls_in_flight`].
     fn start_anew(&mut self, spec: u32, now: Nanos) {
         let definition = &self.specs[spec as usize].definition;
         for limit in self.limits.iter_mut().filter(|limit| limit.spec == spec) {

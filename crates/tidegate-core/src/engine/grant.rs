@@ -3,6 +3,8 @@
 use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
 
+use hashbrown::{HashMap, HashSet};
+
 use super::route::Skeleton;
 use super::{Engine, Units};
 use crate::priority::Priority;
@@ -103,6 +105,9 @@ impl Grant {
 pub(super) struct InFlightCalls {
     calls: Vec<InFlightCall>,
     free: Vec<u32>,
+    /// Units that a call reserved while it ran and that not all of its limits counted, because of the bound on debt. A
+    /// call with an entry is `noted`.
+    uncounted: HashMap<u32, Units>,
 }
 
 impl InFlightCalls {
@@ -135,10 +140,34 @@ impl InFlightCalls {
         Grant::new(index, at, held.key.model.is_none())
     }
 
+    /// Returns all calls that are in flight.
+    pub fn iter(&self) -> impl Iterator<Item = &InFlightCall> {
+        let free: HashSet<u32> = self.free.iter().copied().collect();
+        (0..).zip(&self.calls).filter(move |(index, _)| !free.contains(index)).map(|(_, call)| call)
+    }
+
     /// Its place may be another's.
     #[inline(always)]
     pub fn forget(&mut self, grant: &Grant) {
         self.free.push(grant.index());
+    }
+
+    /// Grows what a call reserved by `more`, of which some limit did not count `uncounted`.
+    pub fn grow(&mut self, grant: &Grant, more: &Units, uncounted: &Units) {
+        let call = &mut self.calls[grant.index() as usize];
+        add(&mut call.units, more);
+        if uncounted.iter().any(|units| *units > 0) {
+            call.noted = true;
+            add(self.uncounted.entry(grant.index()).or_default(), uncounted);
+        }
+    }
+
+    /// Returns the part of what a call reserved that no refund may give back, because some limit never counted it.
+    pub fn take_uncounted(&mut self, grant: &Grant) -> Units {
+        match self.uncounted.is_empty() {
+            true => Units::default(),
+            false => self.uncounted.remove(&grant.index()).unwrap_or_default(),
+        }
     }
 
     /// A call has left. Its units count from now on, if they have counted for some time already and it is still in
@@ -173,6 +202,12 @@ impl Engine {
             self.note(&grant, now);
         }
         grant
+    }
+}
+
+fn add(units: &mut Units, more: &Units) {
+    for (units, more) in units.iter_mut().zip(more) {
+        *units = units.saturating_add(*more);
     }
 }
 

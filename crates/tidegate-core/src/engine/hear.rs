@@ -138,7 +138,11 @@ impl Engine {
         let word = Word { at, remaining, reset: told.reset, used: mark.used, units, window: rate.window() };
         let known = spec.learned.bucket;
         let Some(mirror) = self.school.mirrors.get_mut(&limit) else { return false };
+        // What is written is a ceiling of N in any stretch of W: only replies that state this same N show that the upstream
+        // counts otherwise. A preset's N is a guess, and so is how it counts.
+        let establishes = units == rate.units() || spec.learned.lifts;
         let size = match known {
+            None if !establishes => return false,
             None => match mirror.evidence.hear(word) {
                 Some(size) => Some(size),
                 None => return false,

@@ -4,7 +4,8 @@
 //! by the limit's name until it no longer counts, and a limit of that name that comes back takes it up. With a
 //! book the limit's page stays on disk for as long, with the promise that it had: after a crash that counts as spent.
 //!
-//! Slots in flight are not kept: a call that ends after its limit was removed would have nowhere to give its slot back.
+//! Slots in flight are not kept: a call that ends after its limit was removed would have nowhere to give its slot back. A
+//! limit on calls in flight that comes back counts those that are in flight then.
 
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::ended::{Ended, Fate};
 use super::route::Skeleton;
-use super::{Departure, Engine, Grant, InFlightCall, MAX_UNIT_KINDS, SLOT};
+use super::{Departure, Engine, Grant, InFlightCall, MAX_UNIT_KINDS, SLOT, Units};
 use crate::call::Cost;
 use crate::dimension::Dimension;
 use crate::time::Nanos;
@@ -18,11 +18,12 @@ impl Engine {
         let now = self.clock(now);
         self.report_lost(&grant, now);
         self.in_flight.forget(&grant);
+        let uncounted = self.in_flight.take_uncounted(&grant);
         if self.book.is_some() {
             self.note_duration(&grant, now);
         }
         if actual.is_some() || !self.ends_unnoticed(&grant) || !self.free_slots(&grant) {
-            self.settle(grant, actual, now);
+            self.settle(grant, &uncounted, actual, now);
         }
     }
 
@@ -115,8 +116,7 @@ impl Engine {
     pub fn spent(&mut self, grant: &Grant, so_far: &Cost, now: Nanos) {
         let now = self.clock(now);
         let call = self.in_flight[grant].clone();
-        // The least that a limit counted, by kind of unit: no refund may give back what was never charged.
-        let mut counted = [u64::MAX; MAX_UNIT_KINDS];
+        let (mut more, mut uncounted) = ([0; MAX_UNIT_KINDS], [0; MAX_UNIT_KINDS]);
         for (limit, slot) in self.route_of(call.skeleton, call.loop_) {
             let held = &self.limits[limit as usize];
             let layout = &self.skeletons[call.skeleton as usize].layout;
@@ -130,16 +130,14 @@ impl Engine {
                 continue;
             }
             let charged = self.charge_debt(limit, cost - reserved, now);
-            let least = &mut counted[slot as usize];
-            *least = charged.min(*least);
+            let slot = slot as usize;
+            more[slot] = cost - reserved;
+            uncounted[slot] = uncounted[slot].max(cost - reserved - charged);
             let lane = (call.loop_, call.skeleton, call.class as u8);
             self.charge_flow(limit, lane, charged.into(), false, NIL);
             self.touched(limit);
         }
-        let units = &mut self.in_flight[grant].units;
-        for (units, more) in units.iter_mut().zip(counted).filter(|(_, more)| *more < u64::MAX) {
-            *units = units.saturating_add(more);
-        }
+        self.in_flight.grow(grant, &more, &uncounted);
         if self.waiting > 0 {
             self.advance(now);
             self.pump(now);
@@ -164,19 +162,21 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn settle(&mut self, grant: Grant, actual: Option<&Cost>, now: Nanos) {
+    fn settle(&mut self, grant: Grant, uncounted: &Units, actual: Option<&Cost>, now: Nanos) {
         let grant = self.in_flight[&grant].clone();
         let keep = self.skeletons[grant.skeleton as usize].keep;
         self.end(&grant, now, |engine, limit, slot, reserved| {
             let dimension = engine.skeletons[grant.skeleton as usize].layout.dimension(slot);
             let stated = dimension.zip(actual).filter(|(dimension, actual)| actual.states(dimension));
             let Some(cost) = stated.map(|(dimension, actual)| actual.units(dimension)) else { return false };
+            // No refund gives back what some limit never counted.
+            let refundable = reserved.saturating_sub(uncounted[slot as usize]);
             let change = if cost > reserved {
                 i128::from(engine.charge_debt(limit, cost - reserved, now))
-            } else if cost < reserved && !keep {
-                engine.limits[limit as usize].meter.refund(reserved - cost, grant.counted, now);
-                engine.keep_what_comes_back(limit, reserved);
-                i128::from(cost) - i128::from(reserved)
+            } else if cost < refundable && !keep {
+                engine.limits[limit as usize].meter.refund(refundable - cost, grant.counted, now);
+                engine.keep_what_comes_back(limit, refundable);
+                i128::from(cost) - i128::from(refundable)
             } else {
                 return false;
             };
@@ -310,11 +310,13 @@ impl Engine {
         let now = self.clock(now);
         self.report_lost(&grant, now);
         self.in_flight.forget(&grant);
+        let uncounted = self.in_flight.take_uncounted(&grant);
         let grant = self.in_flight[&grant].clone();
         self.end(&grant, now, |engine, limit, slot, reserved| {
             if !returns(engine.skeletons[grant.skeleton as usize].layout.dimension(slot)) {
                 return false;
             }
+            let reserved = reserved.saturating_sub(uncounted[slot as usize]);
             let held = &mut engine.limits[limit as usize];
             held.meter.refund(reserved, grant.counted, now);
             if let Some(lent) = &mut held.lent {

@@ -30,6 +30,8 @@ struct CallState {
     plan: CallPlan,
     deadline: Nanos,
     epoch: usize,
+    /// The levels that the config had limits at when it went: a pattern that comes later is not known of it.
+    levels: BTreeSet<Level>,
 }
 
 struct Run {
@@ -290,8 +292,22 @@ impl Run {
         let known: BTreeSet<(Level, String)> =
             self.plan.limits.iter().map(|limit| (limit.level, limit.suffix())).collect();
         self.since.retain(|limit, _| known.contains(limit));
-        for limit in known {
-            self.since.entry(limit).or_insert((self.epoch, self.now));
+        let new: BTreeSet<(Level, String)> =
+            known.into_iter().filter(|limit| !self.since.contains_key(limit)).collect();
+        for limit in self.plan.limits.iter().filter(|limit| new.contains(&(limit.level, limit.suffix()))) {
+            // A limit on calls in flight counts those that are in flight when it comes.
+            let since = if matches!(limit.counts, Counts::Slots(_)) { 0 } else { self.epoch };
+            self.since.insert((limit.level, limit.suffix()), (since, self.now));
+        }
+        for number in self.held.keys().copied().collect::<Vec<_>>() {
+            let now = self.now;
+            for (name, limit) in self.route(number) {
+                let is_new = new.contains(&(limit.level, limit.suffix()));
+                if is_new && matches!(limit.counts, Counts::Slots(_)) && self.is_known(number, limit.level) {
+                    let cost = limit.cost(&self.calls[number].plan);
+                    self.ledger(&name, number).take(number, cost, now);
+                }
+            }
         }
     }
 
@@ -321,7 +337,7 @@ impl Run {
 
     fn new_call(&mut self, plan: CallPlan, timeout: u64) -> usize {
         let deadline = Nanos(self.now.0.saturating_add(timeout));
-        self.calls.push(CallState { plan, deadline, epoch: self.epoch });
+        self.calls.push(CallState { plan, deadline, epoch: self.epoch, levels: BTreeSet::new() });
         self.calls.len() - 1
     }
 
@@ -382,6 +398,7 @@ impl Run {
             // Age may let it pass one that waits and is of a higher class, and then what is kept for that.
             let highest = waiting.iter().copied().max().unwrap_or(class).max(class);
             self.calls[number].epoch = self.epoch;
+            self.calls[number].levels = self.plan.limits.iter().map(|limit| limit.level).collect();
             let now = self.now;
             self.each_ledger(number, |ledger, cost| {
                 ledger.take(number, cost, now);
@@ -457,12 +474,18 @@ impl Run {
         self.ledgers.get_mut(name).expect("just made")
     }
 
+    /// Whether the engine knows of a call in flight that it is of this level's pattern.
+    fn is_known(&self, number: usize, level: Level) -> bool {
+        !matches!(level, Level::Endpoint | Level::Model) || self.calls[number].levels.contains(&level)
+    }
+
     fn each_ledger(&mut self, number: usize, mut with: impl FnMut(&mut Ledger, u64)) {
         let epoch = self.calls[number].epoch;
         for (name, limit) in self.route(number) {
             let cost = limit.cost(&self.calls[number].plan);
+            let is_known = self.is_known(number, limit.level);
             let ledger = self.ledger(&name, number);
-            if ledger.since <= epoch {
+            if ledger.since <= epoch && is_known {
                 with(ledger, cost);
             }
         }
