@@ -310,7 +310,7 @@ impl Engine {
     }
 
     /// Gives a definition to a limit that keeps its name, and to all its instances.
-    fn redefine(&mut self, spec: u32, definition: Definition, now: Nanos) {
+    pub(super) fn redefine(&mut self, spec: u32, definition: Definition, now: Nanos) {
         self.specs[spec as usize].written = definition;
         self.put_in_force(spec, now);
     }

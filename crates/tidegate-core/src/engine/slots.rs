@@ -11,7 +11,7 @@ use super::{Engine, InFlightCall, SLOT};
 use crate::config::{AdaptiveConfig, Reserve};
 use crate::dimension::Dimension;
 use crate::learn::adaptive::Adaptive;
-use crate::limit::{Counts, Definition};
+use crate::limit::{Counts, Definition, Spec};
 use crate::time::Nanos;
 use crate::tree::NIL;
 
@@ -83,9 +83,9 @@ impl Engine {
         self.touched(limit);
     }
 
-    /// Calls of these services are about to go throttled: how many of them at once is judged now, for as long as any of
-    /// them do. Whoever looks at a route meanwhile, or is the first to take it, changes nothing.
-    pub(super) fn judge_herds(&mut self, concerned: impl Fn(u32) -> bool) {
+    /// Judges how many calls of these services go throttled at once, for as long as any of them do. They are about to
+    /// begin to. A limit that is there is brought up to date now, so that a look at a route later changes nothing.
+    pub(super) fn judge_herds(&mut self, concerned: impl Fn(u32) -> bool, now: Nanos) {
         for index in 0..self.specs.len() as u32 {
             let spec = &self.specs[index as usize];
             let Counts::Rate { dimension: Dimension::Requests, rate, .. } = &spec.definition.counts else {
@@ -93,15 +93,58 @@ impl Engine {
             };
             let service = self.service_at(index).filter(|service| concerned(*service));
             let spread = service.and_then(|service| self.school.spreads.get(&service));
-            if let Some(took) = spread.and_then(|spread| spread.most_keep_to()) {
-                let flows = rate.units() as f64 / rate.window().as_secs_f64() * took.as_secs_f64();
-                self.school.herds.insert(index, (flows.ceil() as u64).max(1));
+            let Some(took) = spread.and_then(|spread| spread.most_keep_to()) else { continue };
+            let flows = rate.units() as f64 / rate.window().as_secs_f64() * took.as_secs_f64();
+            let bound = (flows.ceil() as u64).max(1);
+            let before = self.school.herds.insert(index, bound);
+            if before != Some(bound) && service.is_some_and(|service| self.throttles_by(index, service)) {
+                self.throttle_at_most(index, bound, now);
             }
         }
     }
 
-    /// The limit on the throttled calls of a route for which none is set: made when they first go throttled, brought up to
-    /// date each time that they begin to, and kept, since calls that took from it give back to it later.
+    /// Whether the calls of a service that go throttled are bounded by this rate: no bound is configured, and it is the
+    /// shortest of its level.
+    fn throttles_by(&self, rate: u32, service: u32) -> bool {
+        let spec = &self.specs[rate as usize];
+        let service = &self.services[service as usize];
+        let patterns = service.endpoints.iter().chain(&service.models);
+        let levels = std::iter::once(&service.specs).chain(patterns.map(|(_, specs)| specs));
+        let configured = levels.flatten().map(|index| &self.specs[*index as usize]);
+        let mut throttles =
+            configured.filter(|other| matches!(other.definition.counts, Counts::Throttled(_)));
+        let window = |spec: &Spec| spec.definition.rate_of().map(|rate| rate.window());
+        let is_shorter = |other: &Spec| {
+            let counts_calls = other.definition.dimension() == Some(Dimension::Requests);
+            !other.gone && other.level == spec.level && counts_calls && window(other) < window(spec)
+        };
+        !spec.gone
+            && super::change::mirrors(&spec.level)
+            && !throttles.any(|other| spec.level.starts_with(&*other.level))
+            && !self.specs.iter().any(is_shorter)
+    }
+
+    /// Changes the limit on throttled calls that was made for a rate, if there is one, and tells the new bound.
+    fn throttle_at_most(&mut self, rate: u32, bound: u64, now: Nanos) {
+        let level = self.specs[rate as usize].level.clone();
+        let definition = Definition::in_flight(Counts::Throttled(bound), Reserve::default());
+        let limit = format!("{level}/{}", definition.suffix()).into();
+        if let Some(made) = self.throttle_of(&level) {
+            self.redefine(made, definition, now);
+        }
+        self.tell(Lesson::InFlight { limit, bound });
+    }
+
+    /// The limit on throttled calls of a level.
+    fn throttle_of(&self, level: &str) -> Option<u32> {
+        let is_it = |spec: &Spec| {
+            !spec.gone && *spec.level == *level && matches!(spec.definition.counts, Counts::Throttled(_))
+        };
+        self.specs.iter().position(is_it).map(|index| index as u32)
+    }
+
+    /// The limit on the throttled calls of a route for which none is set: made when they first go throttled, and kept,
+    /// since calls that took from it give back to it later.
     pub(super) fn throttle_by_rate(&mut self, skeleton: u32, throttled: bool, now: Nanos) -> Option<Use> {
         let held = &self.skeletons[skeleton as usize];
         let key = held.key.key.clone();
@@ -117,20 +160,14 @@ impl Engine {
         let (_, spec) = on_calls.min()?;
         let of = &self.specs[spec as usize];
         let (level, per_key) = (of.level.clone(), of.per_key);
-        let known = self.specs.iter().position(|spec| {
-            !spec.gone && *spec.level == *level && matches!(spec.definition.counts, Counts::Throttled(_))
-        });
-        let spec = match self.school.herds.get(&spec).copied().filter(|_| throttled) {
-            Some(bound) => {
+        let throttle = match self.throttle_of(&level) {
+            Some(known) => known,
+            None => {
+                let bound = self.school.herds.get(&spec).copied().filter(|_| throttled)?;
                 let definition = Definition::in_flight(Counts::Throttled(bound), Reserve::default());
-                let spec = self.define_one(&level, definition, per_key, now);
-                let limit = self.instance(spec, key.as_deref(), now);
-                let limit = self.limit_name(limit);
-                self.tell(Lesson::InFlight { limit, bound });
-                spec
+                self.define_one(&level, definition, per_key, now)
             }
-            None => known? as u32,
         };
-        Some((self.instance(spec, key.as_deref(), now), SLOT))
+        Some((self.instance(throttle, key.as_deref(), now), SLOT))
     }
 }

@@ -263,9 +263,9 @@ impl Engine {
         let throttled: Vec<Option<u32>> = live.map(|window| self.service_in(&window.scope)).collect();
         let own = self.service_in(&self.windows[index].scope);
         if !throttled.contains(&None) {
-            self.judge_herds(|service| {
-                own.is_none_or(|own| own == service) && !throttled.contains(&Some(service))
-            });
+            let begins =
+                |service| own.is_none_or(|own| own == service) && !throttled.contains(&Some(service));
+            self.judge_herds(begins, now);
         }
     }
 
