@@ -18,6 +18,7 @@ mod json;
 pub mod kept;
 pub mod learn;
 mod limit;
+mod model;
 mod pattern;
 pub mod presets;
 pub mod priority;

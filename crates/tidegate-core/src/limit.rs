@@ -12,10 +12,10 @@ use crate::config::{Origin, RateLimit, Reserve};
 use crate::dimension::Dimension;
 use crate::engine::contention::Contention;
 use crate::learn::Learned;
+use crate::model::{LimitId, LoopId, SpecId};
 use crate::priority::Priority;
 use crate::rate::{Algorithm, Rate, WindowName};
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 /// Windows up to this long are paced.
 const PACED: Duration = Duration::from_secs(60);
@@ -282,8 +282,10 @@ pub(crate) struct Spec {
     /// What stands before the suffix: the level. Instances of loops and keys put their own id in.
     pub level: Arc<str>,
     pub suffix: Arc<str>,
+    /// Both together.
+    pub name: Arc<str>,
     /// The one instance, unless each loop or key has its own.
-    pub shared: u32,
+    pub shared: LimitId,
     pub per_key: bool,
     /// What an instance of a loop or key may spend before it is written down.
     pub seed: u64,
@@ -293,16 +295,18 @@ pub(crate) struct Spec {
 
 impl Spec {
     pub fn new(level: &str, definition: Definition) -> Spec {
-        let (withheld, suffix) = (definition.withheld(definition.whole()), definition.suffix().into());
+        let (withheld, suffix) = (definition.withheld(definition.whole()), definition.suffix());
+        let name = format!("{level}/{suffix}").into();
         let (level, written, learned) = (level.into(), definition.clone(), Learned::default());
         Spec {
             withheld,
-            suffix,
+            suffix: suffix.into(),
+            name,
             level,
             definition,
             written,
             learned,
-            shared: NIL,
+            shared: LimitId::NIL,
             per_key: false,
             seed: 0,
             gone: false,
@@ -314,6 +318,12 @@ impl Spec {
     /// The name of all instances together.
     pub fn seed_name(&self) -> Arc<str> {
         format!("{}/*/{}", self.level, self.suffix).into()
+    }
+
+    /// Returns the service that the level belongs to, and the rest of the name with its leading slash.
+    pub fn service_and_rest(&self) -> (&str, &str) {
+        let at = self.name.find('/').unwrap_or(self.name.len());
+        self.name.split_at(at)
     }
 
     /// Returns whether its windows follow a calendar.
@@ -334,12 +344,12 @@ impl Spec {
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub(crate) struct Limit {
-    pub spec: u32,
+    pub spec: SpecId,
     /// The config in force when it was made: older grants took nothing here.
     pub since: u32,
     /// The loop that it belongs to, and the next limit of that loop.
-    pub owner: u32,
-    pub sibling: u32,
+    pub owner: LoopId,
+    pub sibling: LimitId,
     /// Nobody waits here, nothing is lent and nothing reserved: room is all that matters.
     pub plain: bool,
     /// The same, but that its units are lent.
@@ -352,13 +362,13 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    pub fn new(spec: u32, of: &Spec, meter: Meter, since: u32) -> Limit {
+    pub fn new(spec: SpecId, of: &Spec, meter: Meter, since: u32) -> Limit {
         let plain = of.withheld == [0; 4];
         Limit {
             spec,
             since,
-            owner: NIL,
-            sibling: NIL,
+            owner: LoopId::NIL,
+            sibling: LimitId::NIL,
             plain,
             promised: false,
             meter,

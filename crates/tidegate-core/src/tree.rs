@@ -38,13 +38,13 @@ impl Summary for () {
 /// A sorted set that takes and gives back no memory as its keys come and go.
 #[derive(Clone, Debug)]
 pub struct Sorted<K> {
-    nodes: Arena<K, ()>,
+    nodes: Trees<K, ()>,
     root: u32,
 }
 
 impl<K: Ord + Copy> Default for Sorted<K> {
     fn default() -> Self {
-        Sorted { nodes: Arena::default(), root: NIL }
+        Sorted { nodes: Trees::default(), root: NIL }
     }
 }
 
@@ -74,7 +74,7 @@ impl<K: Ord + Copy> Sorted<K> {
 
 /// The nodes of any number of trees.
 #[derive(Clone, Debug)]
-pub struct Arena<K, S> {
+pub struct Trees<K, S> {
     nodes: Vec<Node<K, S>>,
     free: u32,
     made: u64,
@@ -90,13 +90,13 @@ struct Node<K, S> {
     heat: u32,
 }
 
-impl<K: Ord + Copy, S: Summary> Default for Arena<K, S> {
+impl<K: Ord + Copy, S: Summary> Default for Trees<K, S> {
     fn default() -> Self {
-        Arena { nodes: Vec::new(), free: NIL, made: 0 }
+        Trees { nodes: Vec::new(), free: NIL, made: 0 }
     }
 }
 
-impl<K: Ord + Copy, S: Summary> Arena<K, S> {
+impl<K: Ord + Copy, S: Summary> Trees<K, S> {
     /// Puts `key` into the tree at `root`. A key must be in a tree at most once.
     pub fn insert(&mut self, root: &mut u32, key: K, own: S) {
         let node = self.make(key, own);
@@ -304,7 +304,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_agrees_with_a_sorted_map(steps in prop::collection::vec((0u8..4, 0u64..60, 0u64..20), 1..300)) {
-            let mut arena = Arena::<u64, u64>::default();
+            let mut arena = Trees::<u64, u64>::default();
             let mut root = NIL;
             let mut model = BTreeMap::new();
             for (kind, key, cost) in steps {

@@ -63,8 +63,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "loops are not charged for what they are served",
         file: "engine/order.rs",
-        right: "        let inverse = i128::from(self.skeletons[skeleton as usize].inverse);\n        let Some(contention)",
-        wrong: "        let inverse = if WRONG { 0 } else { i128::from(self.skeletons[skeleton as usize].inverse) };\n        let Some(contention)",
+        right: "        let inverse = i128::from(self.skeletons[skeleton].inverse);\n        let Some(contention)",
+        wrong: "        let inverse = if WRONG { 0 } else { i128::from(self.skeletons[skeleton].inverse) };\n        let Some(contention)",
     },
     Mutant {
         name: "what is reserved for a higher priority is given to all who wait",
@@ -111,8 +111,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a loop that is limited is forgotten, and begins anew",
         file: "engine/loops.rs",
-        right: "            if !self.limits[at as usize].is_idle(now) {",
-        wrong: "            if !self.limits[at as usize].is_idle(now) && !WRONG {",
+        right: "            if !self.limits[at].is_idle(now) {",
+        wrong: "            if !self.limits[at].is_idle(now) && !WRONG {",
     },
     Mutant {
         name: "a full queue sheds the highest rank",

@@ -12,10 +12,10 @@ use super::route::Skeleton;
 use super::{Admission, Engine, Grant, MAX_UNIT_KINDS, Ticket, Units, Verdict};
 use crate::algorithm::UNBOUNDED;
 use crate::call::{Call, Estimated};
+use crate::model::{LaneId, LimitId, WaiterId};
 use crate::priority::Priority;
 use crate::refusal::{Reason, Refusal};
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 impl Engine {
     /// Lets the call go now if that is seen at first sight: its route is known, nobody waits on it, and it fits. Else
@@ -59,7 +59,7 @@ impl Engine {
         self.advance(now);
         let obstacle = match self.lane_of(&arrival) {
             Some(lane) if self.may_pass(lane, &arrival.units, now) => None,
-            Some(lane) => Some((self.lanes[lane as usize].bound, Nanos::NEVER)),
+            Some(lane) => Some((self.lanes[lane].bound, Nanos::NEVER)),
             None => {
                 let arrived = self.arrived(now);
                 let (waiter, lane) = self.seat(&arrival, call, Nanos::NEVER, arrived);
@@ -73,8 +73,8 @@ impl Engine {
             Some((limit, until)) => {
                 let route = self.route_of(arrival.skeleton, arrival.loop_);
                 self.want_loans(&route, &arrival.units, now);
-                self.services[self.skeletons[arrival.skeleton as usize].service as usize].counts.refused += 1;
-                if limit == self.skeletons[arrival.skeleton as usize].breaker && limit != NIL {
+                self.services[self.skeletons[arrival.skeleton].service].counts.refused += 1;
+                if limit == self.skeletons[arrival.skeleton].breaker && !limit.is_nil() {
                     return Err(self.circuit_open(limit, now));
                 }
                 Err(self.no_room(Reason::Timeout, limit, until, &arrival, now))
@@ -144,7 +144,7 @@ impl Engine {
         let arrived = arrived.unwrap_or_else(|| self.arrived(now));
         let waiter = match self.lane_of(&arrival) {
             Some(lane) => {
-                let Lane { bound, .. } = self.lanes[lane as usize];
+                let Lane { bound, .. } = self.lanes[lane];
                 let ahead = self.ahead_of_arrival(lane, arrived);
                 let forecast = self.forecast_behind(lane, &ahead, &arrival.units, bound, now);
                 if forecast > deadline {
@@ -172,7 +172,7 @@ impl Engine {
                 waiter
             }
         };
-        let ticket = Ticket { index: waiter, generation: self.waiters[waiter as usize].generation };
+        let ticket = Ticket { index: waiter, generation: self.waiters[waiter].generation };
         self.pump(now);
         // It may have gone at once, as the first of its limit or by backfill.
         if let Some(place) = self.verdicts.iter().rposition(|(known, _)| *known == ticket) {
@@ -200,13 +200,13 @@ impl Engine {
     /// Whether a ticket's call still waits.
     #[must_use]
     pub fn is_waiting(&self, ticket: Ticket) -> bool {
-        self.waiters.get(ticket.index as usize).is_some_and(|waiter| waiter.generation == ticket.generation)
+        self.waiters.get(ticket.index).is_some_and(|waiter| waiter.generation == ticket.generation)
     }
 
     /// How long calls of a service wait unless they say otherwise, if the config says so.
     #[must_use]
     pub fn timeout_of(&self, service: &str) -> Option<Duration> {
-        self.services[self.service_named(service)? as usize].timeout
+        self.services[self.service_named(service)?].timeout
     }
 
     /// Spends for a call that goes at once although somebody waits.
@@ -218,7 +218,7 @@ impl Engine {
             // Else a stream of urgent calls that fit as they come would starve an old one for ever.
             self.earn_credit(limit, skeleton, units[slot as usize]);
             let units = i128::from(units[slot as usize]);
-            self.charge_flow(limit, (loop_, skeleton, class as u8), units, false, NIL);
+            self.charge_flow(limit, (loop_, skeleton, class as u8), units, false, LaneId::NIL);
         }
         self.mark_route(&route);
         self.pump(now);
@@ -226,19 +226,19 @@ impl Engine {
     }
 
     /// The lane in which calls of its kind wait already.
-    pub(super) fn lane_of(&self, arrival: &Arrival) -> Option<u32> {
+    pub(super) fn lane_of(&self, arrival: &Arrival) -> Option<LaneId> {
         self.lane_index.get(&(arrival.skeleton, arrival.loop_, arrival.class)).copied()
     }
 
     /// Whether a call may go past those of its own kind that wait: only if that moves nobody.
-    pub(super) fn may_pass(&mut self, lane: u32, units: &Units, now: Nanos) -> bool {
+    pub(super) fn may_pass(&mut self, lane: LaneId, units: &Units, now: Nanos) -> bool {
         let allowed = self.allowance(lane, now);
         allowed.is_some_and(|allowed| units.iter().zip(&allowed).all(|(units, most)| units <= most))
     }
 
     /// A service that is only observed holds nothing back: what does not fit is counted all the same.
     fn observe(&mut self, arrival: &Arrival, call: &Call, now: Nanos) -> Option<Grant> {
-        let Skeleton { observe, penalty, service, .. } = self.skeletons[arrival.skeleton as usize];
+        let Skeleton { observe, penalty, service, .. } = self.skeletons[arrival.skeleton];
         if !observe {
             return None;
         }
@@ -250,7 +250,7 @@ impl Engine {
             self.pull_waiter(waiter);
             held.is_some()
         };
-        self.services[service as usize].counts.would_wait += u64::from(would_wait);
+        self.services[service].counts.would_wait += u64::from(would_wait);
         Some(self.go(arrival, now))
     }
 
@@ -261,12 +261,12 @@ impl Engine {
         call: &Call,
         now: Nanos,
     ) -> Result<(), Refusal> {
-        if self.skeletons[arrival.skeleton as usize].observe {
+        if self.skeletons[arrival.skeleton].observe {
             return Ok(());
         }
         let own;
         let route: &[Use] = match self.lane_of(arrival) {
-            Some(lane) => &self.lanes[lane as usize].route,
+            Some(lane) => &self.lanes[lane].route,
             None => {
                 own = self.route_of(arrival.skeleton, arrival.loop_);
                 &own
@@ -290,10 +290,10 @@ impl Engine {
         route: &[Use],
         class: Priority,
         estimated: Estimated,
-    ) -> Option<(u32, u64, u64)> {
+    ) -> Option<(LimitId, u64, u64)> {
         for &(limit, slot) in route {
-            let held = &self.limits[limit as usize];
-            let spec = &self.specs[held.spec as usize];
+            let held = &self.limits[limit];
+            let spec = &self.specs[held.spec];
             let withheld = spec.withheld[class as usize];
             let capacity = match held.meter.capacity() {
                 UNBOUNDED => UNBOUNDED,
@@ -319,7 +319,7 @@ impl Engine {
         call: &Call,
         deadline: Nanos,
         arrived: Arrived,
-    ) -> (u32, u32) {
+    ) -> (WaiterId, LaneId) {
         let lane = self.lane_for(arrival.skeleton, arrival.loop_, arrival.class);
         let waiter = self.new_waiter(arrived);
         let like =
@@ -329,17 +329,17 @@ impl Engine {
     }
 
     /// Refuses a waiting call.
-    pub(super) fn refuse_waiting(&mut self, waiter: u32, reason: Reason, now: Nanos) {
-        let ticket = Ticket { index: waiter, generation: self.waiters[waiter as usize].generation };
+    pub(super) fn refuse_waiting(&mut self, waiter: WaiterId, reason: Reason, now: Nanos) {
+        let ticket = Ticket { index: waiter, generation: self.waiters[waiter].generation };
         let run = self.run_of(waiter);
-        let lane = &self.lanes[run.lane as usize];
+        let lane = &self.lanes[run.lane];
         let (bound, class, units) = (lane.bound, lane.class, run.like.units);
         let arrival = Arrival { skeleton: lane.skeleton, loop_: lane.loop_, class, units };
-        let Skeleton { service, breaker, .. } = self.skeletons[arrival.skeleton as usize];
+        let Skeleton { service, breaker, .. } = self.skeletons[arrival.skeleton];
         let refusal = match reason {
             // Whatever it waited for, that is not why it is refused.
             Reason::CircuitOpen => self.circuit_open(breaker, now),
-            reason if bound == NIL => self.no_room(reason, bound, Nanos::NEVER, &arrival, now),
+            reason if bound.is_nil() => self.no_room(reason, bound, Nanos::NEVER, &arrival, now),
             // Its time is up while the breaker is open: what would help is known.
             reason if bound == breaker => Refusal { reason, ..self.circuit_open(breaker, now) },
             reason => {
@@ -347,7 +347,7 @@ impl Engine {
                 self.no_room(reason, bound, until, &arrival, now)
             }
         };
-        let counts = &mut self.services[service as usize].counts;
+        let counts = &mut self.services[service].counts;
         match refusal.reason {
             Reason::QueueFull => counts.shed += 1,
             Reason::CircuitOpen => counts.refused += 1,
@@ -358,17 +358,24 @@ impl Engine {
     }
 
     /// Why a call may not go: `limit` holds it until then.
-    fn no_room(&self, reason: Reason, limit: u32, until: Nanos, arrival: &Arrival, now: Nanos) -> Refusal {
-        if limit == NIL {
+    fn no_room(
+        &self,
+        reason: Reason,
+        limit: LimitId,
+        until: Nanos,
+        arrival: &Arrival,
+        now: Nanos,
+    ) -> Refusal {
+        if limit.is_nil() {
             return Refusal::bare(reason);
         }
         let mut until = until;
         if until.is_never() {
             let route = self.route_of(arrival.skeleton, arrival.loop_);
             let slot = route.iter().find(|(id, _)| *id == limit).map_or(0, |(_, slot)| *slot);
-            let withheld = self.specs[self.limits[limit as usize].spec as usize].withheld;
+            let withheld = self.specs[self.limits[limit].spec].withheld;
             let cost = arrival.units[slot as usize];
-            until = self.limits[limit as usize].earliest(cost, withheld[arrival.class as usize], now);
+            until = self.limits[limit].earliest(cost, withheld[arrival.class as usize], now);
         }
         Refusal {
             reason,
@@ -379,23 +386,23 @@ impl Engine {
     }
 
     /// When a limit is wholly available again.
-    pub(super) fn reset_of(&self, limit: u32, now: Nanos) -> Option<Nanos> {
-        let full = self.limits[limit as usize].meter.full_at();
+    pub(super) fn reset_of(&self, limit: LimitId, now: Nanos) -> Option<Nanos> {
+        let full = self.limits[limit].meter.full_at();
         (!full.is_never()).then(|| full.max(now))
     }
 
     /// Makes room in a full queue: the lowest rank goes, which may be the call that just came.
     fn shed_for(&mut self, ticket: Ticket, now: Nanos) -> Result<(), Refusal> {
         let lane = self.run_of(ticket.index).lane;
-        let skeleton = self.lanes[lane as usize].skeleton;
-        let service = &mut self.services[self.skeletons[skeleton as usize].service as usize];
+        let skeleton = self.lanes[lane].skeleton;
+        let service = &mut self.services[self.skeletons[skeleton].service];
         if service.waiting() <= service.max_waiting {
             return Ok(());
         }
         // The lowest priority; in it the loop with the most waiting for its weight; of that one the latest.
         let Some(lanes) = service.rosters.iter_mut().find_map(Roster::largest) else { return Ok(()) };
-        let last = lanes.iter().map(|lane| self.lanes[*lane as usize].tail).filter(|last| *last != NIL);
-        let Some(victim) = last.max_by_key(|last| self.waiters[*last as usize].seq) else { return Ok(()) };
+        let last = lanes.iter().map(|lane| self.lanes[*lane].tail).filter(|last| !last.is_nil());
+        let Some(victim) = last.max_by_key(|last| self.waiters[*last].seq) else { return Ok(()) };
         self.refuse_waiting(victim, Reason::QueueFull, now);
         self.pump(now);
         if victim != ticket.index {

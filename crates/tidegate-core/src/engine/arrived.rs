@@ -6,8 +6,8 @@
 
 use super::Engine;
 use super::lane::{Lane, Like, Waiter};
+use crate::model::{BatchId, LaneId, WaiterId};
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 /// When a call first came, and before whom. See [`Engine::arrived`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,37 +34,37 @@ impl Engine {
     }
 
     /// The first call of a lane that came after this one.
-    pub(super) fn first_later(&self, waiter: u32, lane: u32) -> Option<u32> {
-        let seq = |waiter: u32| self.waiters[waiter as usize].seq;
-        let Lane { tail, .. } = self.lanes[lane as usize];
+    pub(super) fn first_later(&self, waiter: WaiterId, lane: LaneId) -> Option<WaiterId> {
+        let seq = |waiter: WaiterId| self.waiters[waiter].seq;
+        let Lane { tail, .. } = self.lanes[lane];
         match tail {
-            NIL => None,
+            WaiterId::NIL => None,
             tail if seq(tail) < seq(waiter) => None,
             _ => self.calls_of(lane).find(|other| seq(*other) > seq(waiter)),
         }
     }
 
     /// Puts a waiter before a call of its lane.
-    pub(super) fn insert_before(&mut self, later: u32, waiter: u32, lane: u32, like: Like) {
-        let Waiter { run: later_run, ahead, .. } = self.waiters[later as usize];
-        let first_of_run = self.runs[later_run as usize].first == later;
-        let ahead_run = self.waiters.get(ahead as usize).map_or(NIL, |ahead| ahead.run);
-        let is_like = |run: u32| self.runs.get(run as usize).is_some_and(|run| run.like == like);
+    pub(super) fn insert_before(&mut self, later: WaiterId, waiter: WaiterId, lane: LaneId, like: Like) {
+        let Waiter { run: later_run, ahead, .. } = self.waiters[later];
+        let first_of_run = self.runs[later_run].first == later;
+        let ahead_run = self.waiters.get(ahead).map_or(BatchId::NIL, |ahead| ahead.run);
+        let is_like = |run: BatchId| self.runs.get(run).is_some_and(|run| run.like == like);
         let run = match (is_like(later_run), is_like(ahead_run)) {
             (true, _) => later_run,
             (false, true) if first_of_run => ahead_run,
-            (false, _) if first_of_run => NIL,
+            (false, _) if first_of_run => BatchId::NIL,
             (false, _) => return self.split(later, waiter, lane, like),
         };
-        self.lanes[lane as usize].count(&like.units);
+        self.lanes[lane].count(&like.units);
         match ahead {
-            NIL => self.lanes[lane as usize].head = waiter,
-            ahead => self.waiters[ahead as usize].behind = waiter,
+            WaiterId::NIL => self.lanes[lane].head = waiter,
+            ahead => self.waiters[ahead].behind = waiter,
         }
-        self.waiters[later as usize].ahead = waiter;
-        let held = &mut self.waiters[waiter as usize];
+        self.waiters[later].ahead = waiter;
+        let held = &mut self.waiters[waiter];
         (held.ahead, held.behind) = (ahead, later);
-        let run = match self.runs.get_mut(run as usize) {
+        let run = match self.runs.get_mut(run) {
             Some(held) => {
                 held.len += 1;
                 if held.first == later {
@@ -74,20 +74,20 @@ impl Engine {
             }
             None => {
                 let run = self.begin_run(waiter, lane, like);
-                let seq = |run: u32| self.runs.get(run as usize).map_or(0, |run| run.seq);
+                let seq = |run: BatchId| self.runs.get(run).map_or(0, |run| run.seq);
                 if !(seq(ahead_run) < seq(run) && seq(run) < seq(later_run)) {
                     self.order_runs(lane);
                 }
                 run
             }
         };
-        self.waiters[waiter as usize].run = run;
+        self.waiters[waiter].run = run;
     }
 
     /// Puts a waiter into the midst of calls that are alike and unlike it.
-    fn split(&mut self, later: u32, waiter: u32, lane: u32, like: Like) {
-        let known = |call: u32| (call, self.run_of(call).like.clone());
-        let mut calls: Vec<(u32, Like)> = self.calls_of(lane).map(known).collect();
+    fn split(&mut self, later: WaiterId, waiter: WaiterId, lane: LaneId, like: Like) {
+        let known = |call: WaiterId| (call, self.run_of(call).like.clone());
+        let mut calls: Vec<(WaiterId, Like)> = self.calls_of(lane).map(known).collect();
         let place = calls.iter().position(|(call, _)| *call == later).unwrap_or(calls.len());
         calls.insert(place, (waiter, like));
         self.refill(lane, calls);
@@ -95,17 +95,17 @@ impl Engine {
 
     /// Runs are found by the arrival of the call that began them, which may have gone. A call that came back may
     /// be older than that one, or younger: then runs are put in the order of the calls that are there.
-    fn order_runs(&mut self, lane: u32) {
+    fn order_runs(&mut self, lane: LaneId) {
         let mut runs = Vec::new();
-        self.run_order.each(self.lanes[lane as usize].runs, &mut |(_, run)| {
+        self.run_order.each(self.lanes[lane].runs, &mut |(_, run)| {
             runs.push(run);
             true
         });
         for run in runs {
-            let root = &mut self.lanes[lane as usize].runs;
-            let held = &mut self.runs[run as usize];
+            let root = &mut self.lanes[lane].runs;
+            let held = &mut self.runs[run];
             self.run_order.remove(root, (held.seq, run));
-            held.seq = self.waiters[held.first as usize].seq;
+            held.seq = self.waiters[held.first].seq;
             self.run_order.insert(root, (held.seq, run), held.like.units);
         }
     }

@@ -17,6 +17,7 @@ use super::lane::Use;
 use super::lesson::Lesson;
 use super::{Engine, InFlightCall};
 use crate::limit::{Counts, Definition};
+use crate::model::{LimitId, SpecId};
 use crate::rate::Algorithm;
 use crate::time::Nanos;
 
@@ -34,8 +35,8 @@ impl Engine {
     pub(super) fn limit_meant(&self, call: &InFlightCall, told: &Told) -> Option<Use> {
         let reset = told.reset.unwrap_or_default();
         let candidates = self.candidates(call, told).filter_map(|(limit, slot)| {
-            let index = self.limits[limit as usize].spec;
-            let spec = &self.specs[index as usize];
+            let index = self.limits[limit].spec;
+            let spec = &self.specs[index];
             let rate = spec.written.rate_of()?;
             let possible = fits_in(told, &spec.written)
                 && (told.window.is_some()
@@ -51,11 +52,11 @@ impl Engine {
     /// from earlier replies with that N is forgotten.
     pub(super) fn rule_out(&mut self, call: &InFlightCall, told: &Told, now: Nanos) {
         let (Some(units), Some(reset), None) = (told.limit, told.reset, told.window) else { return };
-        let too_far: Vec<(u32, u32)> = self
+        let too_far: Vec<(LimitId, SpecId)> = self
             .candidates(call, told)
-            .map(|(limit, _)| (limit, self.limits[limit as usize].spec))
+            .map(|(limit, _)| (limit, self.limits[limit].spec))
             .filter(|(_, spec)| {
-                let written = &self.specs[*spec as usize].written;
+                let written = &self.specs[*spec].written;
                 reset > whole_after(written) * 2 + SKEWED && !self.is_ruled_out(*spec, told)
             })
             .collect();
@@ -70,8 +71,14 @@ impl Engine {
     }
 
     /// Forgets how a limit counts, and its N if `is_wrong` says so of what replies stated.
-    pub(super) fn unlearn(&mut self, limit: u32, index: u32, is_wrong: impl Fn(u64) -> bool, now: Nanos) {
-        let spec = &mut self.specs[index as usize];
+    pub(super) fn unlearn(
+        &mut self,
+        limit: LimitId,
+        index: SpecId,
+        is_wrong: impl Fn(u64) -> bool,
+        now: Nanos,
+    ) {
+        let spec = &mut self.specs[index];
         let Some(written) = spec.written.rate_of() else { return };
         let bucket = spec.learned.bucket.take();
         let stated = spec.learned.units.take_if(|stated| is_wrong(*stated));
@@ -85,7 +92,7 @@ impl Engine {
         self.relearn(index, now);
         let name = self.limit_name(limit);
         if stated.is_some() {
-            let in_force = self.specs[index as usize].learned.told(written.units());
+            let in_force = self.specs[index].learned.told(written.units());
             self.tell(Lesson::Units { limit: name.clone(), told: written.units(), in_force });
         }
         if bucket.is_some() {
@@ -94,16 +101,16 @@ impl Engine {
     }
 
     /// Whether a stated N belongs to another window than this definition's.
-    fn is_ruled_out(&self, spec: u32, told: &Told) -> bool {
+    fn is_ruled_out(&self, spec: SpecId, told: &Told) -> bool {
         let ruled_out = self.school.other_windows.get(&spec);
         told.limit.is_some_and(|units| ruled_out.is_some_and(|ruled_out| ruled_out.contains(&units)))
     }
 
     /// The limits of a call's route that count what the reply states, in its window if it states one.
     fn candidates(&self, call: &InFlightCall, told: &Told) -> impl Iterator<Item = Use> {
-        self.skeletons[call.skeleton as usize].uses.iter().copied().filter(|(limit, _)| {
-            let held = &self.limits[*limit as usize];
-            let spec = &self.specs[held.spec as usize];
+        self.skeletons[call.skeleton].uses.iter().copied().filter(|(limit, _)| {
+            let held = &self.limits[*limit];
+            let spec = &self.specs[held.spec];
             let Counts::Rate { dimension, rate, .. } = &spec.written.counts else { return false };
             *dimension == told.dimension
                 && told.window.is_none_or(|stated| stated == rate.window())

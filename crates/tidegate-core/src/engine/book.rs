@@ -44,8 +44,8 @@ use crate::allotment::{Allotment, Loan};
 use crate::kept::{Impossible, Kept};
 use crate::learn::durations::Durations;
 use crate::limit::{Counts, Definition};
+use crate::model::{LimitId, ServiceId, SpecId};
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 /// A promise is this part of a limit, or what flows in the time that a page takes, if that is more.
 const PART: u64 = 100;
@@ -62,7 +62,7 @@ pub(super) const LONGEST: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Book {
     /// Limits of which a page is due.
-    due: BTreeSet<u32>,
+    due: BTreeSet<LimitId>,
     /// Those that are no more, and have a page perhaps.
     pub gone: Vec<Arc<str>>,
     /// Pages of limits that are not there (yet).
@@ -72,7 +72,7 @@ pub(crate) struct Book {
     /// When a crash was last found, and what each limit of a loop or key may have spent before that, by their level.
     pub crashed: Option<(Nanos, BTreeMap<Arc<str>, u64>)>,
     /// Slots of calls that were in flight at the crash: until when, where, how many.
-    pub orphans: Vec<(Nanos, u32, u64)>,
+    pub orphans: Vec<(Nanos, LimitId, u64)>,
     /// When it was found that what was spent is not known: of any limit, and of those of keys.
     pub unknown: Option<Nanos>,
     pub unknown_keys: Option<Nanos>,
@@ -85,7 +85,7 @@ pub(crate) struct Book {
     /// How long a page takes, twice.
     span: Duration,
     /// How long calls are in flight, by service.
-    pub durations: HashMap<u32, Durations>,
+    pub durations: HashMap<ServiceId, Durations>,
 }
 
 /// A limit to be written down.
@@ -95,7 +95,7 @@ pub struct Page {
     pub name: Arc<str>,
     /// How it is kept; nothing if it is no more.
     pub kept: Option<Kept>,
-    limit: u32,
+    limit: LimitId,
     /// What may be spent once this is on disk.
     lends: u64,
 }
@@ -164,8 +164,7 @@ impl Engine {
         }));
         // First what was learned: limits are taken up under the definitions that they were kept under.
         self.believe(&facts, now);
-        let free: hashbrown::HashSet<u32> = self.free_limits.iter().copied().collect();
-        for limit in (0..self.limits.len() as u32).filter(|limit| !free.contains(limit)) {
+        for limit in self.limits.live() {
             self.promise_for(limit, now);
         }
         self.forget_what_is_over(now);
@@ -194,23 +193,23 @@ impl Engine {
     /// there is no other of the same limit.
     pub fn pages(&mut self, most: usize, now: Nanos) -> Vec<Page> {
         let now = self.clock(now);
-        let stale: Vec<u32> = self.stale_slots().collect();
+        let stale: Vec<LimitId> = self.stale_slots().collect();
         let Some(book) = &mut self.book else { return Vec::new() };
         if !book.due.is_empty() {
             book.due.extend(stale);
         }
         let gone = std::mem::take(&mut book.gone);
         let limits = &self.limits;
-        let is_due = |limit: &u32| {
-            let lent = limits[*limit as usize].lent.as_ref();
+        let is_due = |limit: &LimitId| {
+            let lent = limits[*limit].lent.as_ref();
             lent.is_some_and(|lent| !lent.is_on_its_way())
         };
-        let due: Vec<u32> = book.due.iter().copied().filter(is_due).take(most).collect();
+        let due: Vec<LimitId> = book.due.iter().copied().filter(is_due).take(most).collect();
         for limit in &due {
             book.due.remove(limit);
         }
         let rewrite = std::mem::take(&mut book.rewrite);
-        let erased = gone.into_iter().map(|name| Page { name, kept: None, limit: u32::MAX, lends: 0 });
+        let erased = gone.into_iter().map(|name| Page { name, kept: None, limit: LimitId::NIL, lends: 0 });
         let mut pages: Vec<Page> = erased.collect();
         if rewrite {
             pages.extend(self.idle_pages());
@@ -225,7 +224,7 @@ impl Engine {
         let Some(book) = &mut self.book else { return };
         for limit in std::mem::take(&mut book.due) {
             let wanted = self.promise_size(limit).max(self.demand(limit, now));
-            if let Some(lent) = &mut self.limits[limit as usize].lent {
+            if let Some(lent) = &mut self.limits[limit].lent {
                 let units = wanted.saturating_sub(lent.left());
                 lent.lend(Loan { units, from: Nanos::ZERO, until: Nanos::NEVER }, now);
                 self.touched(limit);
@@ -246,7 +245,7 @@ impl Engine {
     fn idle_pages(&self) -> Vec<Page> {
         let page = |(name, kept): (&Arc<str>, &Kept)| {
             let (name, kept) = (name.clone(), Some(kept.clone()));
-            Page { name, kept, limit: u32::MAX, lends: 0 }
+            Page { name, kept, limit: LimitId::NIL, lends: 0 }
         };
         let unclaimed = self.book.iter().flat_map(|book| &book.unclaimed);
         unclaimed.chain(self.retired.limits()).map(page).collect()
@@ -258,11 +257,15 @@ impl Engine {
         self.forget_retired(now);
         let Some(book) = &mut self.book else { return Vec::new() };
         book.due.clear();
-        let gone =
-            book.gone.iter().map(|name| Page { name: name.clone(), kept: None, limit: u32::MAX, lends: 0 });
+        let gone = book.gone.iter().map(|name| Page {
+            name: name.clone(),
+            kept: None,
+            limit: LimitId::NIL,
+            lends: 0,
+        });
         let mut pages: Vec<Page> = gone.collect();
         pages.extend(self.idle_pages());
-        let lent: Vec<u32> = self.lent_limits.iter().copied().collect();
+        let lent: Vec<LimitId> = self.lent_limits.iter().copied().collect();
         pages.extend(lent.into_iter().filter_map(|limit| self.page(limit, true, now)));
         pages
     }
@@ -272,7 +275,7 @@ impl Engine {
         let now = self.clock(now);
         for page in pages {
             if self.is_of(page)
-                && let Some(lent) = &mut self.limits[page.limit as usize].lent
+                && let Some(lent) = &mut self.limits[page.limit].lent
             {
                 lent.is_written(page.lends, now);
                 self.touched(page.limit);
@@ -288,7 +291,7 @@ impl Engine {
             if page.kept.is_none() {
                 self.book.iter_mut().for_each(|book| book.gone.push(page.name.clone()));
             } else if self.is_of(page)
-                && let Some(lent) = &mut self.limits[page.limit as usize].lent
+                && let Some(lent) = &mut self.limits[page.limit].lent
             {
                 lent.fail(retry);
                 self.page_due(page.limit);
@@ -299,11 +302,11 @@ impl Engine {
 
     /// In-flight limits of which far fewer slots are held than when that was written: after a crash those would count. It is
     /// written whenever there is something to write.
-    fn stale_slots(&self) -> impl Iterator<Item = u32> + '_ {
+    fn stale_slots(&self) -> impl Iterator<Item = LimitId> + '_ {
         let shared =
-            self.specs.iter().filter(|spec| !spec.gone && spec.shared != NIL).map(|spec| spec.shared);
+            self.specs.iter().filter(|spec| !spec.gone && !spec.shared.is_nil()).map(|spec| spec.shared);
         shared.filter(|limit| {
-            let held = &self.limits[*limit as usize];
+            let held = &self.limits[*limit];
             held.meter.is_in_flight() && held.lent.as_ref().is_some_and(|lent| lent.is_plenty())
         })
     }
@@ -313,11 +316,11 @@ impl Engine {
         self.lent_limits.contains(&page.limit) && self.limit_name(page.limit) == page.name
     }
 
-    fn page(&mut self, limit: u32, last: bool, now: Nanos) -> Option<Page> {
+    fn page(&mut self, limit: LimitId, last: bool, now: Nanos) -> Option<Page> {
         let name = self.limit_name(limit);
         let (size, grace, demand) = (self.promise_size(limit), self.grace_of(limit), self.demand(limit, now));
-        let spec = self.limits[limit as usize].spec;
-        let held = &mut self.limits[limit as usize];
+        let spec = self.limits[limit].spec;
+        let held = &mut self.limits[limit];
         let lent = held.lent.as_mut()?;
         lent.resize(size);
         if held.meter.is_in_flight() {
@@ -337,24 +340,24 @@ impl Engine {
         };
         // Brings it up to now, so that what no longer counts is not kept.
         held.meter.used(now);
-        let kept = Kept::of(&self.specs[spec as usize].definition, &held.meter, promised, grace)?;
+        let kept = Kept::of(&self.specs[spec].definition, &held.meter, promised, grace)?;
         Some(Page { name, kept: Some(kept), limit, lends })
     }
 
     /// A limit was made: from the first it spends only what is promised.
-    pub(super) fn promise_for(&mut self, limit: u32, now: Nanos) {
+    pub(super) fn promise_for(&mut self, limit: LimitId, now: Nanos) {
         let came_back = self.bring_back(limit, now);
-        if self.book.is_none() || !self.limits[limit as usize].meter.counts() {
+        if self.book.is_none() || !self.limits[limit].meter.counts() {
             return;
         }
-        self.limits[limit as usize].lent = Some(Box::new(Allotment::new(self.promise_size(limit), now)));
+        self.limits[limit].lent = Some(Box::new(Allotment::new(self.promise_size(limit), now)));
         self.lent_limits.insert(limit);
         self.see_if_plain(limit);
-        let seed = self.specs[self.limits[limit as usize].spec as usize].seed;
+        let seed = self.specs[self.limits[limit].spec].seed;
         let is_new = !came_back && !self.claim(limit, now);
         if is_new
             && seed > 0
-            && let Some(lent) = &mut self.limits[limit as usize].lent
+            && let Some(lent) = &mut self.limits[limit].lent
         {
             lent.lend(Loan { units: seed, from: Nanos::ZERO, until: Nanos::NEVER }, now);
         }
@@ -362,7 +365,7 @@ impl Engine {
     }
 
     /// A limit is no more: neither should its page be, unless what was spent of it still counts.
-    pub(super) fn erase(&mut self, limit: u32) {
+    pub(super) fn erase(&mut self, limit: LimitId) {
         if self.book.is_some() && self.lent_limits.contains(&limit) {
             let name = self.limit_name(limit);
             let retired = self.retired.has(&name);
@@ -376,26 +379,26 @@ impl Engine {
     }
 
     /// A limit is to be written down, if there is a book.
-    pub(super) fn page_due(&mut self, limit: u32) -> bool {
+    pub(super) fn page_due(&mut self, limit: LimitId) -> bool {
         let Some(book) = &mut self.book else { return false };
         book.due.insert(limit);
         true
     }
 
     /// Units count that nobody asked for.
-    pub(super) fn charge_lent(&mut self, limit: u32, units: u64, now: Nanos) {
-        if let Some(lent) = &mut self.limits[limit as usize].lent {
+    pub(super) fn charge_lent(&mut self, limit: LimitId, units: u64, now: Nanos) {
+        if let Some(lent) = &mut self.limits[limit].lent {
             lent.charge(units, now);
             self.want_loan(limit, 0, now);
         }
     }
 
     /// How much a limit is promised at a time.
-    fn promise_size(&self, limit: u32) -> u64 {
+    fn promise_size(&self, limit: LimitId) -> u64 {
         let Some(book) = &self.book else { return CALLS };
-        let held = &self.limits[limit as usize];
+        let held = &self.limits[limit];
         let taken = held.lent.as_ref().map_or(0, |lent| lent.at_a_time(book.span));
-        size_of(&self.specs[held.spec as usize].definition, taken, book.span)
+        size_of(&self.specs[held.spec].definition, taken, book.span)
     }
 
     /// What every limit of a loop or key may spend before it has a page. As long as some may have spent what was
@@ -403,8 +406,8 @@ impl Engine {
     pub(super) fn seeds(&self) -> BTreeMap<Arc<str>, u64> {
         let Some(book) = &self.book else { return BTreeMap::new() };
         let mut seeds = book.crashed.as_ref().map(|(_, seeds)| seeds.clone()).unwrap_or_default();
-        for spec in (0..self.specs.len() as u32).filter(|spec| self.has_instances(*spec)) {
-            let spec = &self.specs[spec as usize];
+        for spec in self.specs.ids().filter(|spec| self.has_instances(*spec)) {
+            let spec = &self.specs[spec];
             let seed = seeds.entry(spec.seed_name()).or_default();
             *seed = size_of(&spec.definition, 0, SPAN).max(spec.seed).max(*seed);
         }
@@ -413,31 +416,30 @@ impl Engine {
 
     /// These are on disk: whoever comes from now on may spend them.
     pub(super) fn seeds_written(&mut self, seeds: &BTreeMap<Arc<str>, u64>) {
-        for spec in (0..self.specs.len() as u32).filter(|spec| self.has_instances(*spec)).collect::<Vec<_>>()
-        {
-            let spec = &mut self.specs[spec as usize];
+        for spec in self.specs.ids().filter(|spec| self.has_instances(*spec)).collect::<Vec<_>>() {
+            let spec = &mut self.specs[spec];
             spec.seed = seeds.get(&spec.seed_name()).copied().unwrap_or(0);
         }
     }
 
-    fn has_instances(&self, spec: u32) -> bool {
-        let held = &self.specs[spec as usize];
+    fn has_instances(&self, spec: SpecId) -> bool {
+        let held = &self.specs[spec];
         let counts = !matches!(held.definition.counts, Counts::Window | Counts::Breaker(_));
         !held.gone && counts && (held.per_key || self.loop_specs.contains(&spec))
     }
 
     /// What those who wait for the lender could spend at once.
-    fn demand(&mut self, limit: u32, now: Nanos) -> u64 {
-        let need = self.limits[limit as usize].lent.as_ref().map_or(0, |lent| lent.need());
+    fn demand(&mut self, limit: LimitId, now: Nanos) -> u64 {
+        let need = self.limits[limit].lent.as_ref().map_or(0, |lent| lent.need());
         let waiting = self.waiting_at(limit) as u64;
-        let held = &mut self.limits[limit as usize];
+        let held = &mut self.limits[limit];
         need.max(need.saturating_mul(waiting).min(held.meter.room(0, now)))
     }
 
     /// How long calls that hold slots here may be in flight, nearly all of them.
-    fn grace_of(&self, limit: u32) -> Duration {
+    fn grace_of(&self, limit: LimitId) -> Duration {
         let Some(book) = &self.book else { return LONGEST };
-        let spec = &self.specs[self.limits[limit as usize].spec as usize];
+        let spec = &self.specs[self.limits[limit].spec];
         let named = spec.level.split('/').next().and_then(|name| self.service_named(name));
         let known: Vec<&Durations> = match named {
             Some(service) => book.durations.get(&service).into_iter().collect(),
@@ -449,7 +451,7 @@ impl Engine {
     /// A call ended after so long.
     pub(super) fn note_duration(&mut self, grant: &Grant, now: Nanos) {
         let call = &self.in_flight[grant];
-        let (service, took) = (self.skeletons[call.skeleton as usize].service, now.since(call.at));
+        let (service, took) = (self.skeletons[call.skeleton].service, now.since(call.at));
         if let Some(book) = &mut self.book {
             book.durations.entry(service).or_default().add(took);
         }

@@ -18,6 +18,7 @@ use super::news::News;
 use super::scope::Scope;
 use super::status::LimitStatus;
 use super::{Engine, InFlightCall};
+use crate::model::{LimitId, ServiceId};
 use crate::time::Nanos;
 
 /// The longest wait that a reply can ask for, if no longer window of its service is known.
@@ -28,7 +29,7 @@ const LATE_PART: u32 = 16;
 impl Engine {
     /// Returns `wait`, which the reply to a call asks for, or the longest wait that its service allows.
     pub(super) fn bounded_wait(&mut self, call: &InFlightCall, wait: Duration) -> Duration {
-        let service = self.skeletons[call.skeleton as usize].service;
+        let service = self.skeletons[call.skeleton].service;
         let longest = self.longest_wait(service);
         if wait <= longest {
             return wait;
@@ -39,22 +40,22 @@ impl Engine {
     }
 
     /// Returns the longest wait that a reply of a service can ask for.
-    pub(super) fn longest_wait(&self, service: u32) -> Duration {
-        let held = &self.services[service as usize];
+    pub(super) fn longest_wait(&self, service: ServiceId) -> Duration {
+        let held = &self.services[service];
         if let Some(stated) = held.backoff.max_wait {
             return stated;
         }
         let patterns = held.endpoints.iter().chain(&held.models).flat_map(|(_, specs)| specs);
         let rates = held.specs.iter().chain(patterns).filter_map(|spec| {
-            let rate = self.specs[*spec as usize].written.rate_of()?;
+            let rate = self.specs[*spec].written.rate_of()?;
             Some(rate.window() + rate.window() / LATE_PART)
         });
         rates.max().unwrap_or_default().max(LONGEST_WAIT)
     }
 
     /// Charges what a call cost above its reservation. Returns how many units count; the rest is dropped and announced.
-    pub(super) fn charge_debt(&mut self, limit: u32, units: u64, now: Nanos) -> u64 {
-        let counted = self.limits[limit as usize].meter.charge(units, now);
+    pub(super) fn charge_debt(&mut self, limit: LimitId, units: u64, now: Nanos) -> u64 {
+        let counted = self.limits[limit].meter.charge(units, now);
         self.charge_lent(limit, counted, now);
         if counted < units {
             self.drop_debt(limit, units - counted);
@@ -63,7 +64,7 @@ impl Engine {
     }
 
     #[cold]
-    fn drop_debt(&mut self, limit: u32, units: u64) {
+    fn drop_debt(&mut self, limit: LimitId, units: u64) {
         let dropped = self.dropped_debt.entry(limit).or_default();
         *dropped = dropped.saturating_add(units);
         let limit = self.limit_name(limit);
@@ -82,13 +83,13 @@ impl Engine {
         let now = self.clock(now);
         self.advance(now);
         let limit = self.limit_named(name).ok_or_else(|| ChangeError::UnknownLimit(name.into()))?;
-        if self.limits[limit as usize].meter.is_in_flight() {
+        if self.limits[limit].meter.is_in_flight() {
             return Err(ChangeError::NothingToReset(name.into()));
         }
         let before = self.limit_status(limit, now);
         // Grants of earlier epochs took from what is forgiven.
         self.epoch += 1;
-        let held = &mut self.limits[limit as usize];
+        let held = &mut self.limits[limit];
         held.since = self.epoch;
         held.meter.reset(now);
         self.dropped_debt.remove(&limit);
@@ -105,12 +106,12 @@ impl Engine {
     }
 
     /// Brings a limit back to what is written of it, as far as replies and refusals moved it.
-    fn forget_what_replies_taught(&mut self, limit: u32, now: Nanos) {
-        let index = self.limits[limit as usize].spec;
+    fn forget_what_replies_taught(&mut self, limit: LimitId, now: Nanos) {
+        let index = self.limits[limit].spec;
         self.school.other_windows.remove(&index);
         self.unlearn(limit, index, |_| true, now);
         if self.school.ceilings.remove(&index).is_some() {
-            self.specs[index as usize].learned.share = 1.0;
+            self.specs[index].learned.share = 1.0;
             self.relearn(index, now);
             let name = self.limit_name(limit);
             self.tell(Lesson::Ceiling { limit: name, share: 1.0 });

@@ -15,10 +15,10 @@ use crate::breaker::BreakerPolicy;
 use crate::config::{BreakerScope, Config, Limits, Problem, RateLimit, Reserve, ServiceConfig};
 use crate::dimension::Dimension;
 use crate::limit::{Counts, Definition, Spec};
+use crate::model::{LimitId, RouteId, SpecId};
 use crate::pattern::Pattern;
 use crate::rate::{Algorithm, MAX_UNITS};
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 /// The level of limits that every loop has for itself.
 const LOOP: &str = "loop";
@@ -82,25 +82,25 @@ impl Engine {
     /// A call in flight is known by its route. If the config had no pattern for its endpoint or model when it went, or if
     /// all API keys shared their limits, then limits of that endpoint, model or key do not count it.
     fn count_calls_in_flight(&mut self, now: Nanos) {
-        let is_new = |limit: &u32| {
-            let held = &self.limits[*limit as usize];
+        let is_new = |limit: &LimitId| {
+            let held = &self.limits[*limit];
             held.since == self.epoch
-                && matches!(self.specs[held.spec as usize].definition.counts, Counts::Concurrency(_))
+                && matches!(self.specs[held.spec].definition.counts, Counts::Concurrency(_))
         };
-        let new: BTreeSet<u32> = (0..self.limits.len() as u32).filter(is_new).collect();
+        let new: BTreeSet<LimitId> = self.limits.ids().filter(is_new).collect();
         if new.is_empty() {
             return;
         }
         let routes: Vec<_> =
             self.in_flight.iter().map(|call| self.route_of(call.skeleton, call.loop_)).collect();
         for (limit, _) in routes.into_iter().flatten().filter(|(limit, _)| new.contains(limit)) {
-            if let Meter::InFlight(slots) = &mut self.limits[limit as usize].meter {
+            if let Meter::InFlight(slots) = &mut self.limits[limit].meter {
                 slots.take(1);
                 self.charge_lent(limit, 1, now);
             }
         }
         for limit in new {
-            self.limits[limit as usize].since = 0;
+            self.limits[limit].since = 0;
         }
     }
 
@@ -113,9 +113,9 @@ impl Engine {
         let now = self.clock(now);
         self.advance(now);
         let target = self.limit_named(name).ok_or_else(|| ChangeError::UnknownLimit(name.into()))?;
-        let spec = self.limits[target as usize].spec;
+        let spec = self.limits[target].spec;
         let definition = {
-            let old = &self.specs[spec as usize];
+            let old = &self.specs[spec];
             let Counts::Rate { dimension, .. } = &old.definition.counts else {
                 return Err(ChangeError::UnknownLimit(name.into()));
             };
@@ -140,8 +140,8 @@ impl Engine {
         self.advance(now);
         let target = self.limit_named(name).ok_or_else(|| ChangeError::UnknownLimit(name.into()))?;
         positive(name, bound)?;
-        let spec = self.limits[target as usize].spec;
-        let old = &self.specs[spec as usize].definition;
+        let spec = self.limits[target].spec;
+        let old = &self.specs[spec].definition;
         let counts = match old.counts {
             Counts::Concurrency(_) => Counts::Concurrency(bound),
             Counts::Throttled(_) => Counts::Throttled(bound),
@@ -159,17 +159,17 @@ impl Engine {
     /// The first config of a new engine.
     pub(super) fn configure(&mut self, config: &Config) -> Result<(), ChangeError> {
         check(config)?;
-        self.window_spec = self.specs.len() as u32;
-        self.specs.push(Spec::new("", Definition::in_flight(Counts::Window, Reserve::default())));
+        let window = Definition::in_flight(Counts::Window, Reserve::default());
+        self.window_spec = self.specs.insert(Spec::new("", window));
         self.apply(config, self.now);
         Ok(())
     }
 
     fn apply(&mut self, config: &Config, now: Nanos) {
-        for spec in &mut self.specs {
+        for spec in self.specs.iter_mut() {
             spec.gone = !matches!(spec.definition.counts, Counts::Window);
         }
-        for service in &mut self.services {
+        for service in self.services.iter_mut() {
             service.gone = true;
         }
         self.global = self.define("global", &config.global, false, now);
@@ -178,8 +178,7 @@ impl Engine {
             let index = match self.service_index.get(name.as_str()) {
                 Some(index) => *index,
                 None => {
-                    self.services.push(Service::default());
-                    let index = (self.services.len() - 1) as u32;
+                    let index = self.services.insert(Service::default());
                     self.service_index.insert(name.as_str().into(), index);
                     index
                 }
@@ -197,7 +196,7 @@ impl Engine {
             });
             let models = models.collect();
             let breakers = self.define_breakers(name, service, now);
-            let held = &mut self.services[index as usize];
+            let held = &mut self.services[index];
             (held.specs, held.endpoints, held.models) = (specs, endpoints, models);
             held.breakers = breakers;
             held.set_rules(service);
@@ -220,25 +219,24 @@ impl Engine {
         self.forget_retired(now);
         self.keep_windows(now);
         self.shapes.clear();
-        for index in 0..self.loops.len() as u32 {
+        for index in self.loops.ids() {
             if self.loop_name(index).is_some() {
                 self.make_loop_limits(index, now);
             }
         }
         // In an order of their own: the order of a hash map differs from run to run.
-        let skeletons: BTreeSet<u32> = self.skeleton_index.values().copied().collect();
+        let skeletons: BTreeSet<RouteId> = self.skeleton_index.values().copied().collect();
         for skeleton in skeletons {
             self.route_skeleton(skeleton, now);
         }
     }
 
     /// The definitions of one level, each either the one that had its name or a new one.
-    fn define(&mut self, level: &str, limits: &Limits, per_key: bool, now: Nanos) -> Vec<u32> {
+    fn define(&mut self, level: &str, limits: &Limits, per_key: bool, now: Nanos) -> Vec<SpecId> {
         let definitions = definitions(limits, mirrors(level)).into_iter();
-        let specs: Vec<u32> =
+        let specs: Vec<SpecId> =
             definitions.map(|definition| self.define_one(level, definition, per_key, now)).collect();
-        let slots =
-            |spec: &&u32| matches!(self.specs[**spec as usize].written.counts, Counts::Concurrency(_));
+        let slots = |spec: &&SpecId| matches!(self.specs[**spec].written.counts, Counts::Concurrency(_));
         if let Some(&spec) = specs.iter().find(slots) {
             self.set_adaptive(spec, limits.adaptive.as_ref(), now);
         }
@@ -251,37 +249,38 @@ impl Engine {
         definition: Definition,
         per_key: bool,
         now: Nanos,
-    ) -> u32 {
-        let suffix = definition.suffix();
-        let known = self.specs.iter().position(|spec| *spec.level == *level && *spec.suffix == *suffix);
+    ) -> SpecId {
+        let new = Spec::new(level, definition);
+        let known = self.spec_names.get(&new.name).copied();
         let index = match known {
             Some(index) => {
-                self.redefine(index as u32, definition, now);
+                self.redefine(index, new.written, now);
                 index
             }
             None => {
-                self.specs.push(Spec::new(level, definition));
-                let index = self.specs.len() - 1;
-                if self.expect_apart(index as u32) {
-                    self.put_in_force(index as u32, now);
+                let name = new.name.clone();
+                let index = self.specs.insert(new);
+                self.spec_names.insert(name, index);
+                if self.expect_apart(index) {
+                    self.put_in_force(index, now);
                 }
                 index
             }
         };
         self.specs[index].gone = false;
         if std::mem::replace(&mut self.specs[index].per_key, per_key) != per_key {
-            self.start_anew(index as u32, now);
+            self.start_anew(index, now);
         }
         if !per_key && level != LOOP {
-            self.instance(index as u32, None, now);
+            self.instance(index, None, now);
         }
-        index as u32
+        index
     }
 
     /// Each key gets its own instances of a limit, or they share one again: calls in flight took from the others, and
     /// will not give back to these. What is in flight is counted anew, by [`Engine::count_calls_in_flight`].
-    fn start_anew(&mut self, spec: u32, now: Nanos) {
-        let definition = &self.specs[spec as usize].definition;
+    fn start_anew(&mut self, spec: SpecId, now: Nanos) {
+        let definition = &self.specs[spec].definition;
         for limit in self.limits.iter_mut().filter(|limit| limit.spec == spec) {
             limit.since = self.epoch;
             if limit.meter.is_in_flight() {
@@ -310,30 +309,30 @@ impl Engine {
     }
 
     /// Gives a definition to a limit that keeps its name, and to all its instances.
-    pub(super) fn redefine(&mut self, spec: u32, definition: Definition, now: Nanos) {
-        self.specs[spec as usize].written = definition;
+    pub(super) fn redefine(&mut self, spec: SpecId, definition: Definition, now: Nanos) {
+        self.specs[spec].written = definition;
         self.put_in_force(spec, now);
     }
 
     /// Brings a limit and all its instances to what is written, by what was learned. Says whether that is news.
-    pub(super) fn put_in_force(&mut self, spec: u32, now: Nanos) -> bool {
-        let held = &self.specs[spec as usize];
+    pub(super) fn put_in_force(&mut self, spec: SpecId, now: Nanos) -> bool {
+        let held = &self.specs[spec];
         let fresh = Spec::new(&held.level, held.written.with(&held.learned));
-        let held = &mut self.specs[spec as usize];
+        let held = &mut self.specs[spec];
         let old = std::mem::replace(&mut held.definition, fresh.definition);
         held.withheld = fresh.withheld;
-        let of_spec = |limit: &u32| self.limits[*limit as usize].spec == spec;
-        let instances: Vec<u32> = (0..self.limits.len() as u32).filter(of_spec).collect();
+        let of_spec = |limit: &LimitId| self.limits[*limit].spec == spec;
+        let instances: Vec<LimitId> = self.limits.ids().filter(of_spec).collect();
         for limit in &instances {
             self.see_if_plain(*limit);
         }
-        let held = &self.specs[spec as usize];
+        let held = &self.specs[spec];
         if held.definition.counts == old.counts {
             return false;
         }
         let definition = held.definition.clone();
         for limit in instances {
-            definition.change(&mut self.limits[limit as usize].meter, now, self.unix_offset, &old);
+            definition.change(&mut self.limits[limit].meter, now, self.unix_offset, &old);
             self.touched(limit);
             self.page_due(limit);
         }
@@ -342,24 +341,21 @@ impl Engine {
 
     /// Frees the limits of definitions that are no longer there. Nobody waits at this moment.
     fn remove_gone(&mut self, now: Nanos) {
-        let gone: BTreeSet<u32> =
-            (0..self.specs.len() as u32).filter(|spec| self.specs[*spec as usize].gone).collect();
-        let loop_owned = |engine: &Engine, limit: u32| engine.limits[limit as usize].owner != NIL;
+        let gone: BTreeSet<SpecId> = self.specs.ids().filter(|spec| self.specs[*spec].gone).collect();
+        let loop_owned = |engine: &Engine, limit: LimitId| !engine.limits[limit].owner.is_nil();
         for spec in &gone {
-            let shared = std::mem::replace(&mut self.specs[*spec as usize].shared, NIL);
-            if shared != NIL {
+            let shared = std::mem::replace(&mut self.specs[*spec].shared, LimitId::NIL);
+            if !shared.is_nil() {
                 self.retire(shared, now);
             }
         }
-        let of_gone = self.key_instances.iter().filter(|((spec, _), _)| gone.contains(spec));
-        let mut keyed: Vec<u32> = of_gone.map(|(_, limit)| *limit).collect();
-        keyed.sort_unstable();
+        let keyed = self.key_limits.matching(|spec, _| gone.contains(&spec));
         // While their keys are known: they are part of their names.
         for limit in keyed {
             debug_assert!(!loop_owned(self, limit));
             self.retire(limit, now);
         }
-        self.key_instances.retain(|(spec, _), _| !gone.contains(spec));
+        self.key_limits.forget(|spec, _| gone.contains(&spec));
     }
 }
 

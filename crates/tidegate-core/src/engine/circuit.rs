@@ -17,6 +17,7 @@ use super::{Engine, Grant, InFlightCall};
 use crate::algorithm::Meter;
 use crate::breaker::{Effect, Outcome, Pass, Status};
 use crate::limit::Limit;
+use crate::model::{CallId, Id, LimitId, RouteId};
 use crate::refusal::{Reason, Refusal};
 use crate::time::Nanos;
 
@@ -52,7 +53,7 @@ pub enum BreakerState {
 /// How a call went through a breaker: which one, of which making, and in which of its states.
 #[derive(Debug)]
 pub(crate) struct Passed {
-    breaker: u32,
+    breaker: LimitId,
     since: u32,
     pass: Pass,
 }
@@ -68,11 +69,8 @@ impl Engine {
     pub fn breakers(&mut self, now: Nanos) -> Vec<BreakerStatus> {
         let now = self.clock(now);
         let mut all = Vec::new();
-        for (limit, held) in (0..).zip(&self.limits) {
-            let Meter::Circuit(circuit) = &held.meter else { continue };
-            if self.free_limits.contains(&limit) {
-                continue;
-            }
+        for limit in self.limits.live() {
+            let Meter::Circuit(circuit) = &self.limits[limit].meter else { continue };
             let state = match circuit.breaker().status(now) {
                 Status::Closed => BreakerState::Closed,
                 Status::Open { until } => BreakerState::Open { probe_in: until.since(now) },
@@ -85,27 +83,27 @@ impl Engine {
     }
 
     /// A call goes: it will report to the breaker as it is now.
-    pub(super) fn note_pass(&mut self, index: u32, breaker: u32) {
-        let Limit { ref meter, since, .. } = self.limits[breaker as usize];
+    pub(super) fn note_pass(&mut self, index: CallId, breaker: LimitId) {
+        let Limit { ref meter, since, .. } = self.limits[breaker];
         let Meter::Circuit(circuit) = meter else { return };
         let pass = Passed { breaker, since, pass: circuit.breaker().pass() };
-        if self.passes.len() <= index as usize {
-            self.passes.resize_with(index as usize + 1, || None);
+        if self.passes.len() <= index.index() {
+            self.passes.resize_with(index.index() + 1, || None);
         }
-        self.passes[index as usize] = Some(pass);
+        self.passes[index.index()] = Some(pass);
     }
 
     /// What became of a call, for its breaker.
     pub(super) fn report(&mut self, grant: &Grant, call: &InFlightCall, fate: &Fate, now: Nanos) {
-        let passed = self.passes.get_mut(grant.index() as usize).and_then(Option::take);
+        let passed = self.passes.get_mut(grant.index().index()).and_then(Option::take);
         let Some(Passed { breaker, since, pass }) = passed else { return };
         // Another limit may have its place by now; its calls may go through another breaker.
-        let held = &mut self.limits[breaker as usize];
+        let held = &mut self.limits[breaker];
         let Meter::Circuit(circuit) = &mut held.meter else { return };
         if held.since != since {
             return;
         }
-        let service = self.skeletons[call.skeleton as usize].service;
+        let service = self.skeletons[call.skeleton].service;
         let outcome = match fate {
             Fate::Unknown => Outcome::Ignored,
             Fate::Answered => Outcome::Success,
@@ -120,7 +118,7 @@ impl Engine {
         self.announce_breaker(breaker, effect);
         match effect {
             Effect::None => {}
-            Effect::Opened { .. } if self.services[service as usize].fail_queued => {
+            Effect::Opened { .. } if self.services[service].fail_queued => {
                 self.refuse_all_at(breaker, now);
             }
             Effect::Opened { .. } | Effect::ProbeFreed | Effect::Closed => self.touched(breaker),
@@ -137,12 +135,12 @@ impl Engine {
     }
 
     /// A breaker opened, and those who wait do not want to.
-    fn refuse_all_at(&mut self, breaker: u32, now: Nanos) {
-        let on_it = |skeleton: &u32| self.skeletons[*skeleton as usize].breaker == breaker;
+    fn refuse_all_at(&mut self, breaker: LimitId, now: Nanos) {
+        let on_it = |skeleton: &RouteId| self.skeletons[*skeleton].breaker == breaker;
         let skeletons = self.skeleton_index.values().copied().filter(on_it).collect();
         let mut waiting = Vec::new();
         for lane in self.lanes_of(&skeletons) {
-            waiting.extend(self.calls_of(lane).map(|call| (self.waiters[call as usize].seq, call)));
+            waiting.extend(self.calls_of(lane).map(|call| (self.waiters[call].seq, call)));
         }
         waiting.sort_unstable();
         for (_, waiter) in waiting {
@@ -158,9 +156,9 @@ impl Engine {
         deadline: Nanos,
         now: Nanos,
     ) -> Option<Refusal> {
-        let skeleton = &self.skeletons[arrival.skeleton as usize];
+        let skeleton = &self.skeletons[arrival.skeleton];
         let (breaker, service) = (skeleton.breaker, skeleton.service);
-        let Meter::Circuit(circuit) = &self.limits.get(breaker as usize)?.meter else { return None };
+        let Meter::Circuit(circuit) = &self.limits.get(breaker)?.meter else { return None };
         if circuit.fits(1, 0, now) {
             return None;
         }
@@ -168,12 +166,12 @@ impl Engine {
         if patient && (opens.is_never() || opens <= deadline) {
             return None;
         }
-        self.services[service as usize].counts.refused += 1;
+        self.services[service].counts.refused += 1;
         Some(self.circuit_open(breaker, now))
     }
 
-    pub(super) fn circuit_open(&self, breaker: u32, now: Nanos) -> Refusal {
-        let opens = self.limits[breaker as usize].meter.earliest(1, 0);
+    pub(super) fn circuit_open(&self, breaker: LimitId, now: Nanos) -> Refusal {
+        let opens = self.limits[breaker].meter.earliest(1, 0);
         let known = !opens.is_never();
         Refusal {
             reason: Reason::CircuitOpen,

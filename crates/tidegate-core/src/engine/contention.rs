@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 
+use crate::model::{LaneId, LimitId, LoopId};
 use crate::time::Nanos;
 use crate::tree::NIL;
 
 /// Orders lanes inside a class: start tag, arrival of its first call, the lane itself.
-pub(crate) type LaneKey = (u128, u64, u32);
+pub(crate) type LaneKey = (u128, u64, LaneId);
 
 /// One limit's queue and the bookings that pass through it.
 #[derive(Clone, Debug)]
@@ -23,17 +24,17 @@ pub(crate) struct Contention {
     /// How many lanes are bound here.
     pub bound: u32,
     /// The rate limits at which lanes are bound whose route passes through here, and how many lanes.
-    pub through: BTreeMap<u32, u32>,
+    pub through: BTreeMap<LimitId, u32>,
     /// How many waiting lanes of each priority pass through here, wherever they are bound.
     pub passing: [u32; 4],
     /// Limits to look at again when something changes here.
-    pub watchers: Vec<u32>,
+    pub watchers: Vec<LimitId>,
     /// What may still go past a higher priority by age alone, in millionths of a unit.
     pub credit: i128,
     /// When to look again.
     pub wake: Nanos,
     /// The lane that was first when last looked at, and what it was booked for.
-    pub first: u32,
+    pub first: LaneId,
     pub booked: Nanos,
 }
 
@@ -47,7 +48,7 @@ impl Default for Contention {
             watchers: Vec::new(),
             credit: 0,
             wake: Nanos::NEVER,
-            first: NIL,
+            first: LaneId::NIL,
             booked: Nanos::NEVER,
         }
     }
@@ -66,7 +67,7 @@ pub(crate) struct Class {
     /// The start tag of the last call that went in turn.
     pub vtime: u128,
     /// Loops with something waiting, or with more service than the virtual time.
-    pub flows: HashMap<u32, Flow>,
+    pub flows: HashMap<LoopId, Flow>,
     /// The root of the order.
     pub root: u32,
     /// Units waiting.
@@ -91,18 +92,18 @@ pub(crate) struct Flow {
     /// What it adds to the class's weights while it has something waiting: the weight under which it began
     /// to wait, whatever loop types its other calls name.
     pub weight: u128,
-    pub lanes: Vec<u32>,
+    pub lanes: Vec<LaneId>,
 }
 
 impl Class {
     /// The start tag of the next call of a loop.
-    pub fn tag(&self, loop_: u32) -> u128 {
+    pub fn tag(&self, loop_: LoopId) -> u128 {
         self.flows.get(&loop_).map_or(self.vtime, |flow| flow.finish.max(self.vtime))
     }
 
     /// Forgets loops that are no better or worse off than one that was never here; says which.
     #[must_use]
-    pub fn forget_idle(&mut self) -> Vec<u32> {
+    pub fn forget_idle(&mut self) -> Vec<LoopId> {
         let mut forgotten = Vec::new();
         if self.flows.len() > 64 + 2 * self.active as usize {
             let vtime = self.vtime;

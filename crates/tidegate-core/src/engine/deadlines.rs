@@ -6,17 +6,17 @@
 
 use std::collections::BTreeSet;
 
+use crate::model::{Id, WaiterId};
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 /// The deadlines of the calls that wait, each known by a small number of its own.
 #[derive(Debug)]
 pub(crate) struct Deadlines {
     places: Vec<Place>,
     /// The ends of the list.
-    first: u32,
-    last: u32,
-    rest: BTreeSet<(Nanos, u32)>,
+    first: WaiterId,
+    last: WaiterId,
+    rest: BTreeSet<(Nanos, WaiterId)>,
 }
 
 #[derive(Clone, Debug)]
@@ -24,31 +24,31 @@ struct Place {
     /// Never, if the call does not wait or waits for ever.
     at: Nanos,
     /// Its neighbours, if it stands in the list.
-    sooner: u32,
-    later: u32,
+    sooner: WaiterId,
+    later: WaiterId,
     listed: bool,
 }
 
 impl Default for Deadlines {
     fn default() -> Self {
-        Deadlines { places: Vec::new(), first: NIL, last: NIL, rest: BTreeSet::new() }
+        Deadlines { places: Vec::new(), first: WaiterId::NIL, last: WaiterId::NIL, rest: BTreeSet::new() }
     }
 }
 
 impl Deadlines {
     /// From now on `call`, which has no deadline, waits until `at`.
-    pub fn insert(&mut self, call: u32, at: Nanos) {
-        if self.places.len() <= call as usize {
-            let none = Place { at: Nanos::NEVER, sooner: NIL, later: NIL, listed: false };
-            self.places.resize(call as usize + 1, none);
+    pub fn insert(&mut self, call: WaiterId, at: Nanos) {
+        if self.places.len() <= call.index() {
+            let none = Place { at: Nanos::NEVER, sooner: WaiterId::NIL, later: WaiterId::NIL, listed: false };
+            self.places.resize(call.index() + 1, none);
         }
         let last = self.last;
-        let listed = !at.is_never() && (last == NIL || self.places[last as usize].at <= at);
-        self.places[call as usize] = Place { at, sooner: last, later: NIL, listed };
+        let listed = !at.is_never() && (last.is_nil() || self.places[last.index()].at <= at);
+        self.places[call.index()] = Place { at, sooner: last, later: WaiterId::NIL, listed };
         if listed {
             match last {
-                NIL => self.first = call,
-                last => self.places[last as usize].later = call,
+                WaiterId::NIL => self.first = call,
+                last => self.places[last.index()].later = call,
             }
             self.last = call;
         } else if !at.is_never() {
@@ -57,9 +57,9 @@ impl Deadlines {
     }
 
     /// `call` waits no longer.
-    pub fn remove(&mut self, call: u32) {
-        let Place { at, sooner, later, listed } = self.places[call as usize];
-        self.places[call as usize].at = Nanos::NEVER;
+    pub fn remove(&mut self, call: WaiterId) {
+        let Place { at, sooner, later, listed } = self.places[call.index()];
+        self.places[call.index()].at = Nanos::NEVER;
         if !listed {
             if !at.is_never() {
                 self.rest.remove(&(at, call));
@@ -67,24 +67,24 @@ impl Deadlines {
             return;
         }
         match sooner {
-            NIL => self.first = later,
-            sooner => self.places[sooner as usize].later = later,
+            WaiterId::NIL => self.first = later,
+            sooner => self.places[sooner.index()].later = later,
         }
         match later {
-            NIL => self.last = sooner,
-            later => self.places[later as usize].sooner = sooner,
+            WaiterId::NIL => self.last = sooner,
+            later => self.places[later.index()].sooner = sooner,
         }
-        self.places[call as usize].listed = false;
+        self.places[call.index()].listed = false;
     }
 
     /// Until when a call waits.
-    pub fn of(&self, call: u32) -> Nanos {
-        self.places[call as usize].at
+    pub fn of(&self, call: WaiterId) -> Nanos {
+        self.places[call.index()].at
     }
 
     /// The first deadline, and whose it is.
-    pub fn first(&self) -> Option<(Nanos, u32)> {
-        let listed = (self.first != NIL).then(|| (self.places[self.first as usize].at, self.first));
+    pub fn first(&self) -> Option<(Nanos, WaiterId)> {
+        let listed = (!self.first.is_nil()).then(|| (self.places[self.first.index()].at, self.first));
         let other = self.rest.first().copied();
         match (listed, other) {
             (Some(listed), Some(other)) => Some(listed.min(other)),
@@ -105,6 +105,7 @@ mod tests {
             let mut deadlines = Deadlines::default();
             let mut model = BTreeMap::new();
             for (call, at) in steps {
+                let call = WaiterId::from_number(call);
                 let at = if at == 8 { Nanos::NEVER } else { Nanos(at) };
                 match model.remove(&call) {
                     Some(known) => {

@@ -14,10 +14,11 @@ use super::scope::Scope;
 use super::{Engine, InFlightCall};
 use crate::config::RampConfig;
 use crate::learn::ramp::Ramp;
+use crate::model::{ServiceId, SpecId};
 use crate::time::Nanos;
 
 /// Whose pace it is: a service's, or one of its models', by its pattern.
-pub(super) type Paced = (u32, Option<Box<str>>);
+pub(super) type Paced = (ServiceId, Option<Box<str>>);
 
 impl Engine {
     /// A call was answered, or failed.
@@ -52,8 +53,8 @@ impl Engine {
 
     /// Whose pace a call goes by.
     fn paced(&self, call: &InFlightCall) -> Paced {
-        let held = &self.skeletons[call.skeleton as usize];
-        let models = &self.services[held.service as usize].models;
+        let held = &self.skeletons[call.skeleton];
+        let models = &self.services[held.service].models;
         let own = held.key.model.as_deref().filter(|model| {
             models.iter().any(|(pattern, specs)| pattern.text() == *model && !specs.is_empty())
         });
@@ -65,7 +66,7 @@ impl Engine {
     }
 
     /// Gives a service the ramp of its config.
-    pub(super) fn set_ramp(&mut self, service: u32, rules: Option<&RampConfig>, now: Nanos) {
+    pub(super) fn set_ramp(&mut self, service: ServiceId, rules: Option<&RampConfig>, now: Nanos) {
         match rules.filter(|rules| rules.from < 1.0) {
             Some(rules) if self.school.ramps.get(&service).is_some_and(|ramp| ramp.rules() == rules) => {}
             Some(rules) => drop(self.school.ramps.insert(service, Ramp::new(rules.clone()))),
@@ -76,7 +77,7 @@ impl Engine {
     }
 
     /// A call to a service goes that starts slowly.
-    pub(super) fn sets_out(&mut self, service: u32, now: Nanos) {
+    pub(super) fn sets_out(&mut self, service: ServiceId, now: Nanos) {
         if let Some(ramp) = self.school.ramps.get_mut(&service)
             && ramp.goes(now)
         {
@@ -86,7 +87,7 @@ impl Engine {
 
     /// Looks at every pace that is due.
     pub(super) fn review_paces(&mut self, now: Nanos) {
-        let due: Vec<u32> = self.school.ramps.keys().copied().collect();
+        let due: Vec<ServiceId> = self.school.ramps.keys().copied().collect();
         for service in due {
             let Some(ramp) = self.school.ramps.get_mut(&service) else { continue };
             if !ramp.look(now) {
@@ -120,10 +121,10 @@ impl Engine {
     }
 
     /// Brings the limits of a service to the pace that is right.
-    fn ease(&mut self, service: u32, now: Nanos) {
-        let held = &self.services[service as usize];
+    fn ease(&mut self, service: ServiceId, now: Nanos) {
+        let held = &self.services[service];
         let own = held.specs.iter().chain(held.endpoints.iter().flat_map(|(_, specs)| specs));
-        let mut paced: Vec<(u32, Paced)> = own.map(|spec| (*spec, (service, None))).collect();
+        let mut paced: Vec<(SpecId, Paced)> = own.map(|spec| (*spec, (service, None))).collect();
         for (pattern, specs) in &held.models {
             paced.extend(specs.iter().map(|spec| (*spec, (service, Some(pattern.text().into())))));
         }
@@ -132,15 +133,15 @@ impl Engine {
         for (spec, whose) in paced {
             let own = if whose.1.is_some() { self.pace_of(&whose) } else { 1.0 };
             let pace = ramp * whole * own;
-            if self.specs[spec as usize].learned.pace != pace {
-                self.specs[spec as usize].learned.pace = pace;
+            if self.specs[spec].learned.pace != pace {
+                self.specs[spec].learned.pace = pace;
                 self.relearn(spec, now);
             }
         }
     }
 
     /// Whether calls to a service are to be noted because it starts slowly.
-    pub(super) fn has_ramp(&self, service: u32) -> bool {
+    pub(super) fn has_ramp(&self, service: ServiceId) -> bool {
         self.school.ramps.contains_key(&service)
     }
 }

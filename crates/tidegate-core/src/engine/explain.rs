@@ -9,11 +9,11 @@ use crate::algorithm::Meter;
 use crate::call::Call;
 use crate::dimension::Dimension;
 use crate::limit::Counts;
+use crate::model::{LimitId, RouteId, SpecId};
 use crate::priority::Priority;
 use crate::rate::{Algorithm, Rate};
 use crate::refusal::Refusal;
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 /// A limit that a call must pass.
 #[derive(Clone, Debug, PartialEq)]
@@ -111,22 +111,22 @@ impl Engine {
     pub fn passages(&mut self, call: &Call, now: Nanos) -> Result<Vec<Passage>, Refusal> {
         let now = self.clock(now);
         let skeleton = self.route_for(call, now)?;
-        let mut units = self.skeletons[skeleton as usize].layout.units_of(&call.said.cost);
+        let mut units = self.skeletons[skeleton].layout.units_of(&call.said.cost);
         let loop_ = self.known_loop(call);
         let class = self.class_of(skeleton, call);
         let route = self.route_of(skeleton, loop_);
-        if !self.skeletons[skeleton as usize].observe {
+        if !self.skeletons[skeleton].observe {
             self.fit_units(&mut units, &route, class, call.said.estimated);
         }
         let mut passages: Vec<Passage> =
             route.iter().filter_map(|&(limit, slot)| self.passage(limit, units[slot as usize])).collect();
-        if loop_ == NIL
+        if loop_.is_nil()
             && let Some(name) = &call.said.loop_id
         {
             // It gets its own limits when it first calls.
-            let slots = &self.skeletons[skeleton as usize].loop_slots;
+            let slots = &self.skeletons[skeleton].loop_slots;
             for (&spec, &slot) in self.loop_specs.iter().zip(slots) {
-                let name = format!("loop:{name}/{}", self.specs[spec as usize].suffix).into();
+                let name = format!("loop:{name}/{}", self.specs[spec].suffix).into();
                 passages.extend(self.passage_by(spec, name, units[slot as usize]));
             }
         }
@@ -147,18 +147,18 @@ impl Engine {
         let now = self.clock(now);
         let Ok(skeleton) = self.route_for(call, now) else { return };
         let loop_ = self.known_loop(call);
-        for index in 0..self.skeletons[skeleton as usize].uses.len() {
-            let (limit, _) = self.skeletons[skeleton as usize].uses[index];
+        for index in 0..self.skeletons[skeleton].uses.len() {
+            let (limit, _) = self.skeletons[skeleton].uses[index];
             if self.is_passage(limit) {
                 into.push(self.stand(limit, now));
             }
         }
         if call.said.loop_id.is_some() {
-            let mut at = self.loops.get(loop_ as usize).map_or(NIL, |record| record.first);
+            let mut at = self.loops.get(loop_).map_or(LimitId::NIL, |record| record.first);
             for _ in 0..self.loop_specs.len() {
                 // A loop that is not there has spent nothing.
-                into.push(if at == NIL { Stand::default() } else { self.stand(at, now) });
-                at = if at == NIL { NIL } else { self.limits[at as usize].sibling };
+                into.push(if at.is_nil() { Stand::default() } else { self.stand(at, now) });
+                at = if at.is_nil() { LimitId::NIL } else { self.limits[at].sibling };
             }
         }
     }
@@ -171,10 +171,10 @@ impl Engine {
         }
         let run = self.run_of(ticket.index);
         let (lane, units) = (run.lane, run.like.units);
-        let route = self.lanes[lane as usize].route.clone();
+        let route = self.lanes[lane].route.clone();
         route.iter().all(|&(limit, slot)| {
             let withheld = self.withheld(limit, lane, now);
-            let held = &mut self.limits[limit as usize];
+            let held = &mut self.limits[limit];
             let cost = units[slot as usize];
             (cost == 0 && !held.meter.is_in_flight()) || held.fits(cost, withheld, now)
         })
@@ -189,19 +189,19 @@ impl Engine {
         for (place, (limit, _)) in passages.into_iter().enumerate() {
             let Some(lane) = self.first(limit, now) else { continue };
             let Some(index) = self.head(lane) else { continue };
-            let ticket = Ticket { index, generation: self.waiters[index as usize].generation };
-            let in_flight = self.limits[limit as usize].meter.is_in_flight();
+            let ticket = Ticket { index, generation: self.waiters[index].generation };
+            let in_flight = self.limits[limit].meter.is_in_flight();
             let booked = if in_flight { Nanos::NEVER } else { self.booking(lane, now) };
             into.push(FirstInLine { place, ticket, booked });
         }
     }
 
-    fn class_of(&self, skeleton: u32, call: &Call) -> Priority {
-        call.said.priority.unwrap_or(self.skeletons[skeleton as usize].priority)
+    fn class_of(&self, skeleton: RouteId, call: &Call) -> Priority {
+        call.said.priority.unwrap_or(self.skeletons[skeleton].priority)
     }
 
-    fn stand(&mut self, limit: u32, now: Nanos) -> Stand {
-        let meter = &mut self.limits[limit as usize].meter;
+    fn stand(&mut self, limit: LimitId, now: Nanos) -> Stand {
+        let meter = &mut self.limits[limit].meter;
         let used = meter.used(now);
         let window = match meter {
             Meter::Fixed(window) => Some(window.bounds()),
@@ -211,18 +211,18 @@ impl Engine {
     }
 
     /// Whether a limit is always on the way of its calls; windows and what holds throttled calls come and go.
-    fn is_passage(&self, limit: u32) -> bool {
-        let held = &self.limits[limit as usize];
-        let throttles = matches!(self.specs[held.spec as usize].definition.counts, Counts::Throttled(_));
+    fn is_passage(&self, limit: LimitId) -> bool {
+        let held = &self.limits[limit];
+        let throttles = matches!(self.specs[held.spec].definition.counts, Counts::Throttled(_));
         held.meter.counts() && !throttles
     }
 
-    fn passage(&self, limit: u32, cost: u64) -> Option<Passage> {
-        self.passage_by(self.limits[limit as usize].spec, self.limit_name(limit), cost)
+    fn passage(&self, limit: LimitId, cost: u64) -> Option<Passage> {
+        self.passage_by(self.limits[limit].spec, self.limit_name(limit), cost)
     }
 
-    fn passage_by(&self, spec: u32, limit: Arc<str>, cost: u64) -> Option<Passage> {
-        let spec = &self.specs[spec as usize];
+    fn passage_by(&self, spec: SpecId, limit: Arc<str>, cost: u64) -> Option<Passage> {
+        let spec = &self.specs[spec];
         let terms = match spec.definition.counts {
             Counts::Concurrency(bound) => Terms::Concurrency(bound),
             Counts::ByteBudget(bound) => Terms::ByteBudget(bound),

@@ -10,8 +10,8 @@ use super::Engine;
 use super::learned::LearnedLimit;
 use crate::algorithm::Meter;
 use crate::kept::is_zero;
+use crate::model::LimitId;
 use crate::time::{Nanos, whole_nanos};
-use crate::tree::NIL;
 
 /// What is kept beside the limits. Times are those of the engine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -86,8 +86,8 @@ impl Engine {
         });
         let seeds = self.seeds();
         let mut facts = Facts { windows: windows.collect(), seeds, ..Facts::default() };
-        for spec in self.specs.iter().filter(|spec| !spec.gone && spec.shared != NIL) {
-            let Meter::Circuit(circuit) = &self.limits[spec.shared as usize].meter else { continue };
+        for spec in self.specs.iter().filter(|spec| !spec.gone && !spec.shared.is_nil()) {
+            let Meter::Circuit(circuit) = &self.limits[spec.shared].meter else { continue };
             let (failures, openings, open) = circuit.breaker().known();
             if open.is_some() {
                 let (name, open_until_ns) = (self.limit_name(spec.shared), open.map(|until| until.0));
@@ -96,7 +96,7 @@ impl Engine {
         }
         // What is learned is a definition's; those of loops and keys learn nothing that is kept, and may be a million.
         let shared =
-            self.specs.iter().filter(|spec| !spec.gone && spec.shared != NIL).map(|spec| spec.shared);
+            self.specs.iter().filter(|spec| !spec.gone && !spec.shared.is_nil()).map(|spec| spec.shared);
         facts.learned = shared.filter_map(|limit| self.learned_of(limit)).collect();
         if let Some(book) = &self.book {
             facts.crashed_ns = book.crashed.as_ref().map(|(at, _)| at.0);
@@ -150,11 +150,11 @@ impl Engine {
             }
         }
         for kept in &facts.breakers {
-            let named = |limit: &&u32| *self.limit_name(**limit) == *kept.name;
-            let shared: Vec<u32> =
-                self.specs.iter().map(|spec| spec.shared).filter(|limit| *limit != NIL).collect();
+            let named = |limit: &&LimitId| *self.limit_name(**limit) == *kept.name;
+            let shared: Vec<LimitId> =
+                self.specs.iter().map(|spec| spec.shared).filter(|limit| !limit.is_nil()).collect();
             if let Some(limit) = shared.iter().find(named)
-                && let Meter::Circuit(circuit) = &mut self.limits[*limit as usize].meter
+                && let Meter::Circuit(circuit) = &mut self.limits[*limit].meter
             {
                 circuit.breaker_mut().believe((kept.failures, kept.openings, kept.open_until_ns.map(Nanos)));
             }

@@ -9,6 +9,7 @@ use crate::dimension::Dimension;
 use crate::learn::ceiling::{Ceiling, Tally};
 use crate::learn::spread;
 use crate::limit::{Counts, Definition};
+use crate::model::{LimitId, SpecId};
 use crate::rate::Algorithm;
 use crate::time::Nanos;
 
@@ -26,7 +27,7 @@ impl Engine {
     pub fn expect_a_network(&mut self, now: Nanos) {
         let now = self.clock(now);
         self.school.apart = spread::MOST;
-        for index in 0..self.specs.len() as u32 {
+        for index in self.specs.ids() {
             if self.expect_apart(index) {
                 self.put_in_force(index, now);
             }
@@ -34,9 +35,9 @@ impl Engine {
     }
 
     /// What is taken for granted of a limit that is new. Says whether there is anything.
-    pub(super) fn expect_apart(&mut self, index: u32) -> bool {
+    pub(super) fn expect_apart(&mut self, index: SpecId) -> bool {
         let apart = self.school.apart;
-        let spec = &mut self.specs[index as usize];
+        let spec = &mut self.specs[index];
         let expected = !apart.is_zero()
             && spec.learned.jitter.is_zero()
             && super::change::mirrors(&spec.level)
@@ -52,9 +53,9 @@ impl Engine {
         if self.school.apart.is_zero() {
             return;
         }
-        for (limit, _) in self.skeletons[call.skeleton as usize].uses.clone() {
-            let index = self.limits[limit as usize].spec;
-            let learned = &mut self.specs[index as usize].learned;
+        for (limit, _) in self.skeletons[call.skeleton].uses.clone() {
+            let index = self.limits[limit].spec;
+            let learned = &mut self.specs[index].learned;
             if learned.remote && !std::mem::replace(&mut learned.wary, true) {
                 self.relearn(index, now);
             }
@@ -64,10 +65,10 @@ impl Engine {
     /// A call was turned away, and nothing that was told says why.
     pub(super) fn turned_away_unexplained(&mut self, call: &InFlightCall, now: Nanos) {
         let Some(limit) = self.most_likely(call) else { return };
-        let index = self.limits[limit as usize].spec;
-        let Some(rate) = self.specs[index as usize].written.rate_of() else { return };
-        let units = self.specs[index as usize].learned.told(rate.units());
-        if self.specs[index as usize].learned.bucket.take().is_some() {
+        let index = self.limits[limit].spec;
+        let Some(rate) = self.specs[index].written.rate_of() else { return };
+        let units = self.specs[index].learned.told(rate.units());
+        if self.specs[index].learned.bucket.take().is_some() {
             // Whatever it is, it does not like what a bucket would.
             if let Some(mirror) = self.school.mirrors.get_mut(&limit) {
                 mirror.begin_anew();
@@ -84,11 +85,9 @@ impl Engine {
         let through = felt.tally.sum(now) as f64 / units as f64;
         if felt.ceiling.refused(call.at, through, rate.window(), now) {
             self.feel(index, limit, now);
-        } else if self.specs[index as usize].learned.jitter.is_zero()
-            && self.specs[index as usize].written.whole() <= SMALL
-        {
+        } else if self.specs[index].learned.jitter.is_zero() && self.specs[index].written.whole() <= SMALL {
             // It may be that it overtook another, which matters where few go: nobody knows yet by how much they do.
-            self.specs[index as usize].learned.jitter = spread::MOST;
+            self.specs[index].learned.jitter = spread::MOST;
             self.relearn(index, now);
             let limit = self.limit_name(limit);
             self.tell(Lesson::Jitter { limit, apart: spread::MOST });
@@ -102,20 +101,20 @@ impl Engine {
         if self.school.ceilings.is_empty() {
             return;
         }
-        for &(limit, slot) in &self.skeletons[call.skeleton as usize].uses {
-            if let Some(felt) = self.school.ceilings.get_mut(&self.limits[limit as usize].spec) {
+        for &(limit, slot) in &self.skeletons[call.skeleton].uses {
+            if let Some(felt) = self.school.ceilings.get_mut(&self.limits[limit].spec) {
                 felt.tally.add(call.units[slot as usize], now);
             }
         }
     }
 
-    pub(super) fn feel(&mut self, spec: u32, limit: u32, now: Nanos) {
+    pub(super) fn feel(&mut self, spec: SpecId, limit: LimitId, now: Nanos) {
         let Some(felt) = self.school.ceilings.get(&spec) else { return };
         let share = felt.ceiling.share();
         if share >= 1.0 && felt.ceiling.due().is_never() {
             self.school.ceilings.remove(&spec);
         }
-        self.specs[spec as usize].learned.share = share;
+        self.specs[spec].learned.share = share;
         self.relearn(spec, now);
         let limit = self.limit_name(limit);
         self.tell(Lesson::Ceiling { limit, share });
@@ -123,9 +122,9 @@ impl Engine {
 
     /// The limit that most likely turned a call away: on calls rather than on what they cost, the narrowest, the
     /// shortest.
-    fn most_likely(&self, call: &InFlightCall) -> Option<u32> {
-        let candidates = self.skeletons[call.skeleton as usize].uses.iter().filter_map(|&(limit, slot)| {
-            let spec = &self.specs[self.limits[limit as usize].spec as usize];
+    fn most_likely(&self, call: &InFlightCall) -> Option<LimitId> {
+        let candidates = self.skeletons[call.skeleton].uses.iter().filter_map(|&(limit, slot)| {
+            let spec = &self.specs[self.limits[limit].spec];
             let Counts::Rate { dimension, rate, .. } = &spec.written.counts else { return None };
             let counts =
                 call.units[slot as usize] > 0 && super::change::mirrors(&spec.level) && !spec.per_key;
@@ -137,13 +136,13 @@ impl Engine {
 
     /// A reply took so long: how far may calls lie apart?
     pub(super) fn took(&mut self, call: &InFlightCall, now: Nanos) {
-        let service = self.skeletons[call.skeleton as usize].service;
+        let service = self.skeletons[call.skeleton].service;
         let spread = self.school.spreads.entry(service).or_default();
         let Some(apart) = spread.hear(now.since(call.at)) else { return };
-        let uses = self.skeletons[call.skeleton as usize].uses.clone();
+        let uses = self.skeletons[call.skeleton].uses.clone();
         for (limit, _) in uses {
-            let index = self.limits[limit as usize].spec;
-            let spec = &self.specs[index as usize];
+            let index = self.limits[limit].spec;
+            let spec = &self.specs[index];
             let before = spec.learned.jitter;
             let differs = apart.abs_diff(before) > (before / 4).max(Duration::from_millis(2));
             if !differs
@@ -152,7 +151,7 @@ impl Engine {
             {
                 continue;
             }
-            self.specs[index as usize].learned.jitter = apart;
+            self.specs[index].learned.jitter = apart;
             self.relearn(index, now);
             let limit = self.limit_name(limit);
             self.tell(Lesson::Jitter { limit, apart });
@@ -160,9 +159,9 @@ impl Engine {
     }
 
     /// A call gives back a part of what it reserved: a pacer must be able to hold that.
-    pub(super) fn keep_what_comes_back(&mut self, limit: u32, reserved: u64) {
-        let index = self.limits[limit as usize].spec;
-        let spec = &mut self.specs[index as usize];
+    pub(super) fn keep_what_comes_back(&mut self, limit: LimitId, reserved: u64) {
+        let index = self.limits[limit].spec;
+        let spec = &mut self.specs[index];
         let Counts::Rate { algorithm: Algorithm::SlidingWindow, burst: Some(burst), rate, .. } =
             spec.definition.counts
         else {

@@ -3,13 +3,13 @@
 use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 
 use super::route::Skeleton;
 use super::{Engine, Units};
+use crate::model::{Arena, CallId, LimitId, LoopId, RouteId};
 use crate::priority::Priority;
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 /// Permission to go. It is given back exactly once: it cannot be copied, and both ways of ending it
 /// ([`Engine::finish`], [`Engine::cancel`]) take it.
@@ -35,11 +35,11 @@ pub(crate) struct InFlightCall {
     pub at: Nanos,
     /// From when on its units count: as long as nobody says when it left, from when it was let go.
     pub counted: Nanos,
-    pub skeleton: u32,
-    pub loop_: u32,
+    pub skeleton: RouteId,
+    pub loop_: LoopId,
     pub epoch: u32,
     /// The limit that held it longest, if it waited.
-    pub held_by: u32,
+    pub held_by: LimitId,
     /// How many times its bytes count in flight, if it went throttled; else zero.
     pub penalty: u16,
     /// Whether something is remembered of it until it ends.
@@ -53,21 +53,21 @@ pub const AT_ONCE: std::time::Duration = std::time::Duration::from_millis(1);
 /// Which call it is that has left: see [`Engine::left`].
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
-    pub(super) index: u32,
+    pub(super) index: CallId,
     pub(super) at: Nanos,
 }
 
 impl Grant {
     #[inline(always)]
-    fn new(index: u32, at: Nanos, unknown_model: bool) -> Grant {
+    fn new(index: CallId, at: Nanos, unknown_model: bool) -> Grant {
         let notes = if unknown_model { UNKNOWN_MODEL } else { 0 };
-        Grant { at, key: NonZeroU32::MIN.saturating_add(index) | notes }
+        Grant { at, key: NonZeroU32::MIN.saturating_add(index.number()) | notes }
     }
 
     /// Its call's place among those in flight.
     #[inline(always)]
-    pub(super) fn index(&self) -> u32 {
-        (self.key.get() & !(QUIET | UNKNOWN_MODEL)) - 1
+    pub(super) fn index(&self) -> CallId {
+        CallId::from_number((self.key.get() & !(QUIET | UNKNOWN_MODEL)) - 1)
     }
 
     pub(super) fn quiet(self) -> Grant {
@@ -103,11 +103,10 @@ impl Grant {
 /// All calls in flight.
 #[derive(Debug, Default)]
 pub(super) struct InFlightCalls {
-    calls: Vec<InFlightCall>,
-    free: Vec<u32>,
+    calls: Arena<CallId, InFlightCall>,
     /// Units that a call reserved while it ran and that not all of its limits counted, because of the bound on debt. A
     /// call with an entry is `noted`.
-    uncounted: HashMap<u32, Units>,
+    uncounted: HashMap<CallId, Units>,
 }
 
 impl InFlightCalls {
@@ -116,7 +115,7 @@ impl InFlightCalls {
     pub fn record(
         &mut self,
         held: &mut Skeleton,
-        (skeleton, loop_, epoch): (u32, u32, u32),
+        (skeleton, loop_, epoch): (RouteId, LoopId, u32),
         class: Priority,
         units: &Units,
         at: Nanos,
@@ -124,37 +123,27 @@ impl InFlightCalls {
         held.in_flight += 1;
         held.granted += 1;
         let Skeleton { penalty, noted, .. } = *held;
-        let (units, counted, held_by) = (*units, at, NIL);
+        let (units, counted, held_by) = (*units, at, LimitId::NIL);
         let call =
             InFlightCall { units, at, counted, skeleton, loop_, epoch, held_by, penalty, noted, class };
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.calls[index as usize] = call;
-                index
-            }
-            None => {
-                self.calls.push(call);
-                (self.calls.len() - 1) as u32
-            }
-        };
+        let index = self.calls.insert(call);
         Grant::new(index, at, held.key.model.is_none())
     }
 
     /// Returns all calls that are in flight.
     pub fn iter(&self) -> impl Iterator<Item = &InFlightCall> {
-        let free: HashSet<u32> = self.free.iter().copied().collect();
-        (0..).zip(&self.calls).filter(move |(index, _)| !free.contains(index)).map(|(_, call)| call)
+        self.calls.live().map(|call| &self.calls[call])
     }
 
     /// Its place may be another's.
     #[inline(always)]
     pub fn forget(&mut self, grant: &Grant) {
-        self.free.push(grant.index());
+        self.calls.free(grant.index());
     }
 
     /// Grows what a call reserved by `more`, of which some limit did not count `uncounted`.
     pub fn grow(&mut self, grant: &Grant, more: &Units, uncounted: &Units) {
-        let call = &mut self.calls[grant.index() as usize];
+        let call = &mut self.calls[grant.index()];
         add(&mut call.units, more);
         if uncounted.iter().any(|units| *units > 0) {
             call.noted = true;
@@ -173,12 +162,13 @@ impl InFlightCalls {
     /// A call has left. Its units count from now on, if they have counted for some time already and it is still in
     /// flight: this is what they counted as before.
     pub fn leaves_late(&mut self, departure: Departure, now: Nanos) -> Option<InFlightCall> {
-        let call = self.calls.get_mut(departure.index as usize)?;
+        let call = self.calls.get(departure.index)?;
         let is_late = call.at == departure.at && now.since(call.counted) >= AT_ONCE;
         // Looked through last, and for few: it is as long as there were ever calls at once.
-        if !is_late || self.free.contains(&departure.index) {
+        if !is_late || self.calls.is_free(departure.index) {
             return None;
         }
+        let call = &mut self.calls[departure.index];
         let before = call.clone();
         call.counted = now;
         Some(before)
@@ -189,14 +179,14 @@ impl Engine {
     /// Remembers what a call took that goes now.
     pub(super) fn record(
         &mut self,
-        skeleton: u32,
-        loop_: u32,
+        skeleton: RouteId,
+        loop_: LoopId,
         class: Priority,
         units: &Units,
         now: Nanos,
     ) -> Grant {
         self.pin_loop(loop_);
-        let held = &mut self.skeletons[skeleton as usize];
+        let held = &mut self.skeletons[skeleton];
         let grant = self.in_flight.record(held, (skeleton, loop_, self.epoch), class, units, now);
         if held.noted {
             self.note(&grant, now);
@@ -216,14 +206,14 @@ impl Index<&Grant> for InFlightCalls {
 
     #[inline(always)]
     fn index(&self, grant: &Grant) -> &InFlightCall {
-        &self.calls[grant.index() as usize]
+        &self.calls[grant.index()]
     }
 }
 
 impl IndexMut<&Grant> for InFlightCalls {
     #[inline(always)]
     fn index_mut(&mut self, grant: &Grant) -> &mut InFlightCall {
-        &mut self.calls[grant.index() as usize]
+        &mut self.calls[grant.index()]
     }
 }
 
@@ -239,10 +229,10 @@ mod tests {
 
     #[test]
     fn a_quiet_grant_is_of_the_same_call() {
-        let grant = Grant::new(41, Nanos(7), true);
+        let grant = Grant::new(CallId::from_number(41), Nanos(7), true);
         assert!(!grant.is_quiet());
         let grant = grant.quiet();
         assert!(grant.is_quiet() && grant.is_of_unknown_model());
-        assert_eq!((grant.index(), grant.granted_at()), (41, Nanos(7)));
+        assert_eq!((grant.index().number(), grant.granted_at()), (41, Nanos(7)));
     }
 }

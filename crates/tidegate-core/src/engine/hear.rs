@@ -11,6 +11,7 @@ use crate::dimension::Dimension;
 use crate::learn::evidence::Word;
 use crate::learn::mirror::{Mark, Mirror};
 use crate::limit::Definition;
+use crate::model::{CallId, LimitId, SpecId};
 use crate::rate::{MAX_UNITS, Rate};
 use crate::time::Nanos;
 
@@ -22,7 +23,7 @@ impl Engine {
     /// them had no room for it.
     pub(super) fn hear_told(
         &mut self,
-        index: u32,
+        index: CallId,
         call: &InFlightCall,
         told: &[Told],
         counted: bool,
@@ -31,8 +32,8 @@ impl Engine {
         if self.school.due <= now {
             self.review(now);
         }
-        let service = self.skeletons[call.skeleton as usize].service;
-        let headers = self.services[service as usize].headers;
+        let service = self.skeletons[call.skeleton].service;
+        let headers = self.services[service].headers;
         let marks = match told.is_empty() {
             true => Vec::new(),
             false => self.take_marks(index),
@@ -46,7 +47,7 @@ impl Engine {
             if headers == Headers::Ignore || !self.learn_units(limit, told, headers, call.at, now) {
                 continue;
             }
-            let since = self.limits[limit as usize].since;
+            let since = self.limits[limit].since;
             let marked = marks.iter().find(|marked| marked.limit == limit && marked.since == since);
             match marked {
                 Some(marked) => self.sync(*marked, call.at, told, counted, now),
@@ -60,22 +61,22 @@ impl Engine {
     }
 
     /// From now on calls are marked when they pass this limit.
-    fn mirror(&mut self, limit: u32) {
+    fn mirror(&mut self, limit: LimitId) {
         if self.school.mirrors.contains_key(&limit) {
             return;
         }
         self.school.mirrors.insert(limit, Mirror::default());
-        for skeleton in 0..self.skeletons.len() as u32 {
-            if self.skeletons[skeleton as usize].uses.iter().any(|(used, _)| *used == limit) {
+        for skeleton in self.skeletons.ids() {
+            if self.skeletons[skeleton].uses.iter().any(|(used, _)| *used == limit) {
                 self.see_what_is_mirrored(skeleton);
             }
         }
     }
 
     /// A reply states N. Says whether what it tells is about this limit at all.
-    fn learn_units(&mut self, limit: u32, told: &Told, headers: Headers, at: Nanos, now: Nanos) -> bool {
-        let index = self.limits[limit as usize].spec;
-        let spec = &self.specs[index as usize];
+    fn learn_units(&mut self, limit: LimitId, told: &Told, headers: Headers, at: Nanos, now: Nanos) -> bool {
+        let index = self.limits[limit].spec;
+        let spec = &self.specs[index];
         let Some(rate) = spec.written.rate_of() else { return false };
         let Some(units) = told.limit.filter(|units| *units <= MAX_UNITS) else { return true };
         let lifts = spec.written.lifts || headers == Headers::Authoritative;
@@ -88,14 +89,14 @@ impl Engine {
             return true;
         }
         let before = spec.learned.told(rate.units());
-        let learned = &mut self.specs[index as usize].learned;
+        let learned = &mut self.specs[index].learned;
         (learned.units, learned.lifts) = (Some(units), lifts);
         let in_force = learned.told(rate.units());
         if in_force != before {
             if let Some(mirror) = self.school.mirrors.get_mut(&limit) {
                 mirror.evidence.start_over();
             }
-            if in_force < before && matches!(self.limits[limit as usize].meter, Meter::Bucket(_)) {
+            if in_force < before && matches!(self.limits[limit].meter, Meter::Bucket(_)) {
                 // What flowed in too fast since then, at most.
                 let since = now.since(at).as_secs_f64() / rate.window().as_secs_f64();
                 let too_much = ((before - in_force) as f64 * since.min(1.0)).ceil() as u64;
@@ -109,7 +110,7 @@ impl Engine {
     }
 
     /// Brings a limit to what was learned. Who waits is planned anew when all that was told is known.
-    pub(super) fn relearn(&mut self, spec: u32, now: Nanos) {
+    pub(super) fn relearn(&mut self, spec: SpecId, now: Nanos) {
         if self.put_in_force(spec, now) {
             self.school.replan = true;
         }
@@ -118,14 +119,14 @@ impl Engine {
     /// Whether a reply shows that the upstream counts in another way than we do; then what it says is in force.
     pub(super) fn sees_algorithm(
         &mut self,
-        limit: u32,
+        limit: LimitId,
         mark: Mark,
         at: Nanos,
         told: &Told,
         now: Nanos,
     ) -> bool {
-        let index = self.limits[limit as usize].spec;
-        let spec = &self.specs[index as usize];
+        let index = self.limits[limit].spec;
+        let spec = &self.specs[index];
         let (Some(rate), Some(remaining)) = (spec.written.rate_of(), told.remaining) else { return false };
         if !spec.written.is_guess() || spec.per_key {
             return false;
@@ -154,13 +155,13 @@ impl Engine {
         let sent = mirror.sent_after(mark).saturating_add(uncounted);
         mirror.begin_anew();
         mirror.evidence = Default::default();
-        self.specs[index as usize].learned.bucket = size;
+        self.specs[index].learned.bucket = size;
         self.put_in_force(index, now);
         if let Some(size) = size {
             let since = now.since(at).saturating_sub(ON_ITS_WAY).as_secs_f64();
             let refilled = (since * units as f64 / rate.window().as_secs_f64()) as u64;
             let left = remaining.saturating_add(refilled).min(size).saturating_sub(sent);
-            let meter = &mut self.limits[limit as usize].meter;
+            let meter = &mut self.limits[limit].meter;
             let (used, missing) = (meter.used(now), meter.capacity().saturating_sub(left));
             if used > missing {
                 meter.refund(used - missing, now, now);

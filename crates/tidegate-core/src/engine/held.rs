@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use super::{Engine, Grant};
+use crate::model::LimitId;
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 /// How many stations of a lane are kept.
 const KEPT: usize = 4;
@@ -16,13 +16,13 @@ const KEPT: usize = 4;
 /// Where a lane stood, and since when.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stations {
-    latest: [(u32, Nanos); KEPT],
+    latest: [(LimitId, Nanos); KEPT],
     len: usize,
 }
 
 impl Stations {
     /// From now on it stands at that limit.
-    pub fn note(&mut self, limit: u32, now: Nanos) {
+    pub fn note(&mut self, limit: LimitId, now: Nanos) {
         match self.latest[..self.len].last() {
             Some((last, _)) if *last == limit => return,
             _ if self.len == KEPT => self.latest.rotate_left(1),
@@ -32,20 +32,20 @@ impl Stations {
     }
 
     /// The limit at which a call stood longest that came then and goes now; none if it did not wait.
-    pub fn longest(&self, came: Nanos, now: Nanos) -> u32 {
+    pub fn longest(&self, came: Nanos, now: Nanos) -> LimitId {
         if let [(limit, since)] = self.latest[..self.len] {
-            return if since.max(came) < now { limit } else { NIL };
+            return if since.max(came) < now { limit } else { LimitId::NIL };
         }
-        let mut spans = [(NIL, 0); KEPT];
+        let mut spans = [(LimitId::NIL, 0); KEPT];
         for (index, &(limit, since)) in self.latest[..self.len].iter().enumerate() {
             let until = self.latest[..self.len].get(index + 1).map_or(now, |(_, next)| *next);
             let span = until.since(since.max(came)).as_nanos();
-            if let Some(held) = spans.iter_mut().find(|(held, _)| *held == limit || *held == NIL) {
+            if let Some(held) = spans.iter_mut().find(|(held, _)| *held == limit || held.is_nil()) {
                 *held = (limit, held.1 + span);
             }
         }
         let longest = spans.into_iter().filter(|(_, span)| *span > 0).max_by_key(|(_, span)| *span);
-        longest.map_or(NIL, |(limit, _)| limit)
+        longest.map_or(LimitId::NIL, |(limit, _)| limit)
     }
 }
 
@@ -54,7 +54,7 @@ impl Engine {
     #[must_use]
     pub fn held_by(&self, grant: &Grant) -> Option<Arc<str>> {
         let limit = self.in_flight[grant].held_by;
-        let is_there = limit != NIL && !self.free_limits.contains(&limit);
+        let is_there = !limit.is_nil() && !self.limits.is_free(limit);
         is_there.then(|| self.limit_name(limit))
     }
 }
@@ -63,25 +63,29 @@ impl Engine {
 mod tests {
     use super::*;
 
+    fn limit(number: u32) -> LimitId {
+        LimitId::from_number(number)
+    }
+
     #[test]
     fn the_longest_stay_counts_and_two_stays_at_one_limit_are_one() {
         let mut stations = Stations::default();
-        for (limit, at) in [(7, 0), (8, 40), (7, 90), (7, 95)] {
-            stations.note(limit, Nanos(at));
+        for (number, at) in [(7, 0), (8, 40), (7, 90), (7, 95)] {
+            stations.note(limit(number), Nanos(at));
         }
-        assert_eq!(stations.longest(Nanos(0), Nanos(105)), 7, "40 and 15 against 50");
-        assert_eq!(stations.longest(Nanos(20), Nanos(105)), 8, "20 and 15 against 50");
-        assert_eq!(stations.longest(Nanos(92), Nanos(105)), 7, "it came when the lane stood there");
-        assert_eq!(stations.longest(Nanos(105), Nanos(105)), NIL);
+        assert_eq!(stations.longest(Nanos(0), Nanos(105)), limit(7), "40 and 15 against 50");
+        assert_eq!(stations.longest(Nanos(20), Nanos(105)), limit(8), "20 and 15 against 50");
+        assert_eq!(stations.longest(Nanos(92), Nanos(105)), limit(7), "it came when the lane stood there");
+        assert_eq!(stations.longest(Nanos(105), Nanos(105)), LimitId::NIL);
     }
 
     #[test]
     fn a_lane_that_moves_often_is_judged_by_its_last_stations() {
         let mut stations = Stations::default();
         for at in 0..10 {
-            stations.note(at as u32, Nanos(at));
+            stations.note(limit(at as u32), Nanos(at));
         }
-        assert_eq!(stations.longest(Nanos(0), Nanos(20)), 9);
-        assert_eq!(Stations::default().longest(Nanos(0), Nanos(20)), NIL);
+        assert_eq!(stations.longest(Nanos(0), Nanos(20)), limit(9));
+        assert_eq!(Stations::default().longest(Nanos(0), Nanos(20)), LimitId::NIL);
     }
 }

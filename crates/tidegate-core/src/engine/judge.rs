@@ -14,6 +14,7 @@ use super::lane::Lane;
 use super::{Engine, Units};
 use crate::algorithm::UNBOUNDED;
 use crate::config::Reserve;
+use crate::model::{LaneId, LimitId};
 use crate::priority::Priority;
 use crate::time::Nanos;
 
@@ -24,7 +25,7 @@ pub(super) const MANY: usize = 64;
 /// What holds a call back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Obstacle {
-    pub limit: u32,
+    pub limit: LimitId,
     pub until: Nanos,
     /// It fits, but would move the booking of one that ranks before it: which its age may change.
     pub by_rank: bool,
@@ -55,17 +56,23 @@ pub(crate) enum Role {
 
 impl Engine {
     /// What keeps a call of `lane` from going now.
-    pub(super) fn obstacle(&mut self, lane: u32, units: &Units, role: Role, now: Nanos) -> Option<Obstacle> {
-        let uses = self.lanes[lane as usize].route.len();
+    pub(super) fn obstacle(
+        &mut self,
+        lane: LaneId,
+        units: &Units,
+        role: Role,
+        now: Nanos,
+    ) -> Option<Obstacle> {
+        let uses = self.lanes[lane].route.len();
         let mut worst: Option<Obstacle> = None;
         for index in 0..uses {
-            let (limit, slot) = self.lanes[lane as usize].route[index];
+            let (limit, slot) = self.lanes[lane].route[index];
             let cost = units[slot as usize];
-            if cost == 0 && !self.limits[limit as usize].meter.is_in_flight() {
+            if cost == 0 && !self.limits[limit].meter.is_in_flight() {
                 continue;
             }
             let withheld = self.withheld(limit, lane, now);
-            let held = &mut self.limits[limit as usize];
+            let held = &mut self.limits[limit];
             if !held.fits(cost, withheld, now) {
                 let until = held.earliest(cost, withheld, now);
                 if worst.is_none_or(|worst| until > worst.until) {
@@ -77,13 +84,13 @@ impl Engine {
             return worst;
         }
         // A lane stays where it is as long as that limit holds it.
-        let Lane { bound, ref route, .. } = self.lanes[lane as usize];
+        let Lane { bound, ref route, .. } = self.lanes[lane];
         let here = route.iter().position(|(limit, _)| *limit == bound);
         let empties = self.is_first_after_window(route);
         for index in here.into_iter().chain((0..uses).filter(|index| Some(*index) != here)) {
-            let (limit, slot) = self.lanes[lane as usize].route[index];
+            let (limit, slot) = self.lanes[lane].route[index];
             let cost = units[slot as usize];
-            if cost > 0 && !self.limits[limit as usize].meter.is_in_flight() {
+            if cost > 0 && !self.limits[limit].meter.is_in_flight() {
                 let (spare, until) = self.spare_for(limit, lane, role, cost, now);
                 if cost > spare {
                     return Some(Obstacle { limit, until, by_rank: true });
@@ -100,8 +107,8 @@ impl Engine {
     /// it, and that lane's time. `cost` is what the caller wants: more need not be proven.
     pub(super) fn spare_for(
         &mut self,
-        limit: u32,
-        lane: u32,
+        limit: LimitId,
+        lane: LaneId,
         role: Role,
         cost: u64,
         now: Nanos,
@@ -109,7 +116,7 @@ impl Engine {
         let mut least = (UNBOUNDED, Nanos::NEVER);
         for at in self.with_first_lanes(limit, cost, now) {
             let Some(first) = self.before(at, limit, lane, role, now) else { continue };
-            let spare = self.limits[limit as usize].meter.spare(now, first.cost, first.withheld, first.until);
+            let spare = self.limits[limit].meter.spare(now, first.cost, first.withheld, first.until);
             let spare = spare.min(first.lent);
             if spare < least.0 {
                 least = (spare, first.until);
@@ -120,22 +127,27 @@ impl Engine {
 
     /// The first call after a window empties the pacers that it takes from: the booking that this would move at
     /// `limit`, of a lane that ranks before it.
-    fn emptying_moves(&mut self, limit: u32, lane: u32, role: Role, now: Nanos) -> Option<Nanos> {
-        let saved = self.limits[limit as usize].meter.saved(now);
+    fn emptying_moves(&mut self, limit: LimitId, lane: LaneId, role: Role, now: Nanos) -> Option<Nanos> {
+        let saved = self.limits[limit].meter.saved(now);
         if saved == 0 {
             return None;
         }
         let mut firsts = self.with_first_lanes(limit, saved, now);
         firsts.find_map(|at| {
             let first = self.before(at, limit, lane, role, now)?;
-            let moves = !self.limits[limit as usize].meter.may_empty(now, first.cost, first.until);
+            let moves = !self.limits[limit].meter.may_empty(now, first.cost, first.until);
             moves.then_some(first.until)
         })
     }
 
     /// The limits whose first lanes may have a booking that taking `cost` at `limit` could move.
-    fn with_first_lanes(&mut self, limit: u32, cost: u64, now: Nanos) -> impl Iterator<Item = u32> + use<> {
-        let contention = self.limits[limit as usize].contention.as_ref();
+    fn with_first_lanes(
+        &mut self,
+        limit: LimitId,
+        cost: u64,
+        now: Nanos,
+    ) -> impl Iterator<Item = LimitId> + use<> {
+        let contention = self.limits[limit].contention.as_ref();
         let (bound, through) = contention.map_or((0, 0), |held| (held.bound, held.through.len()));
         let through = match through {
             0 => Vec::new(),
@@ -146,15 +158,15 @@ impl Engine {
     }
 
     /// Other limits whose first lanes may pass through one; some of them, if they are many.
-    pub(super) fn through(&self, limit: u32) -> Vec<u32> {
-        let contention = self.limits[limit as usize].contention.as_ref();
+    pub(super) fn through(&self, limit: LimitId) -> Vec<LimitId> {
+        let contention = self.limits[limit].contention.as_ref();
         let through = contention.filter(|held| !held.through.is_empty());
         through.map_or(Vec::new(), |held| held.through.keys().copied().take(MANY).collect())
     }
 
     /// What the first lane of limit `at` wants at `limit`, if it ranks before `lane`.
-    fn before(&self, at: u32, limit: u32, lane: u32, role: Role, now: Nanos) -> Option<Before> {
-        if self.limits[at as usize].meter.is_in_flight() {
+    fn before(&self, at: LimitId, limit: LimitId, lane: LaneId, role: Role, now: Nanos) -> Option<Before> {
+        if self.limits[at].meter.is_in_flight() {
             return None;
         }
         let holder = self.first(at, now)?;
@@ -179,8 +191,8 @@ impl Engine {
 
     /// Whether the first lane of limit `at` ranks before `lane`: by the order of that limit if `lane` is
     /// ranked there too, else by standing.
-    fn ranks_before(&self, at: u32, holder: u32, lane: u32, now: Nanos) -> bool {
-        if self.lanes[lane as usize].bound == at {
+    fn ranks_before(&self, at: LimitId, holder: LaneId, lane: LaneId, now: Nanos) -> bool {
+        if self.lanes[lane].bound == at {
             return true;
         }
         if self.head_cost(lane, at) > 0 {
@@ -191,15 +203,15 @@ impl Engine {
     }
 
     /// The earliest time at which all rate limits of a lane's first call have room.
-    pub(super) fn booking(&self, lane: u32, now: Nanos) -> Nanos {
+    pub(super) fn booking(&self, lane: LaneId, now: Nanos) -> Nanos {
         let units = self.head_units(lane);
-        let held = &self.lanes[lane as usize];
+        let held = &self.lanes[lane];
         let mut booked = Nanos::ZERO;
         for &(limit, slot) in held.route.iter() {
             let cost = units[slot as usize];
-            if cost > 0 && !self.limits[limit as usize].meter.is_in_flight() {
+            if cost > 0 && !self.limits[limit].meter.is_in_flight() {
                 let withheld = self.withheld(limit, lane, now);
-                booked = booked.max(self.limits[limit as usize].earliest(cost, withheld, now));
+                booked = booked.max(self.limits[limit].earliest(cost, withheld, now));
             }
         }
         booked
@@ -211,10 +223,10 @@ impl Engine {
     /// it wait for the same limit: else nothing would be left for it while these take all there is. Like going
     /// before them it is paid from the credit. Where the others are bound does not matter: they move as this one
     /// does, and the two would follow each other for ever.
-    pub(super) fn withheld(&self, limit: u32, lane: u32, now: Nanos) -> u64 {
-        let held = &self.limits[limit as usize];
-        let withheld = &self.specs[held.spec as usize].withheld;
-        let class = self.lanes[lane as usize].class as usize;
+    pub(super) fn withheld(&self, limit: LimitId, lane: LaneId, now: Nanos) -> u64 {
+        let held = &self.limits[limit];
+        let withheld = &self.specs[held.spec].withheld;
+        let class = self.lanes[lane].class as usize;
         if withheld[class] == 0 {
             return 0;
         }
@@ -228,18 +240,18 @@ impl Engine {
     }
 
     /// Whether `cost` only fits a limit because its lane's age lets it take what is reserved for others.
-    pub(super) fn takes_reserved(&mut self, limit: u32, class: Priority, cost: u64, now: Nanos) -> bool {
-        let held = &mut self.limits[limit as usize];
-        let withheld = self.specs[held.spec as usize].withheld[class as usize];
+    pub(super) fn takes_reserved(&mut self, limit: LimitId, class: Priority, cost: u64, now: Nanos) -> bool {
+        let held = &mut self.limits[limit];
+        let withheld = self.specs[held.spec].withheld[class as usize];
         withheld > 0 && cost > 0 && !held.meter.fits(cost, withheld, now)
     }
 
     /// When age may change what is withheld from a lane anywhere on its route.
-    pub(super) fn next_withheld(&self, lane: u32, now: Nanos) -> Nanos {
-        let Lane { class, ref route, .. } = self.lanes[lane as usize];
-        let reserved = |limit: u32| {
-            let held = &self.limits[limit as usize];
-            self.specs[held.spec as usize].withheld[class as usize] > 0
+    pub(super) fn next_withheld(&self, lane: LaneId, now: Nanos) -> Nanos {
+        let Lane { class, ref route, .. } = self.lanes[lane];
+        let reserved = |limit: LimitId| {
+            let held = &self.limits[limit];
+            self.specs[held.spec].withheld[class as usize] > 0
         };
         let may = self.level(lane, now) <= Priority::Critical as u64;
         match may && route.iter().any(|(limit, _)| reserved(*limit)) {
@@ -249,22 +261,22 @@ impl Engine {
     }
 
     /// Whether a limit keeps a share for some priorities.
-    pub(super) fn reserves(&self, limit: u32) -> bool {
-        self.specs[self.limits[limit as usize].spec as usize].definition.reserve() != Reserve::default()
+    pub(super) fn reserves(&self, limit: LimitId) -> bool {
+        self.specs[self.limits[limit].spec].definition.reserve() != Reserve::default()
     }
 
     /// The limits whose first lanes are booked so soon that their booking at `limit` could matter to a call
     /// of `cost`.
-    fn due_soon(&mut self, limit: u32, cost: u64, now: Nanos) -> Vec<u32> {
+    fn due_soon(&mut self, limit: LimitId, cost: u64, now: Nanos) -> Vec<LimitId> {
         let largest = self.largest;
         let mut soon = Vec::new();
         let mut last = None;
         while let Some((wake, at)) = self.timers.after(last) {
             last = Some((wake, at));
-            if self.limits[limit as usize].meter.spare(now, largest, 0, wake.max(now)) >= cost {
+            if self.limits[limit].meter.spare(now, largest, 0, wake.max(now)) >= cost {
                 break;
             }
-            let contention = self.limits[limit as usize].contention.as_ref();
+            let contention = self.limits[limit].contention.as_ref();
             if contention.is_some_and(|held| held.through.contains_key(&at)) {
                 soon.push(at);
             }
@@ -274,14 +286,14 @@ impl Engine {
 
     /// For each kind of unit, the most that a call of `lane` may cost to go now; nothing, if it may not
     /// whatever it costs.
-    pub(super) fn allowance(&mut self, lane: u32, now: Nanos) -> Option<Units> {
-        let route = self.lanes[lane as usize].route.clone();
+    pub(super) fn allowance(&mut self, lane: LaneId, now: Nanos) -> Option<Units> {
+        let route = self.lanes[lane].route.clone();
         let role = Role::Behind;
         let empties = self.is_first_after_window(&route);
         let mut allowed = [UNBOUNDED; super::MAX_UNIT_KINDS];
         for &(limit, slot) in route.iter() {
             let withheld = self.withheld(limit, lane, now);
-            let held = &mut self.limits[limit as usize];
+            let held = &mut self.limits[limit];
             let in_flight = held.meter.is_in_flight();
             let room = held.room(withheld, now);
             if in_flight && room == 0 {

@@ -14,30 +14,31 @@ use super::held::Stations;
 use super::route::Skeleton;
 use super::{Engine, MAX_UNIT_KINDS, Units};
 use crate::call::Shape;
+use crate::model::{BatchId, LaneId, LimitId, LoopId, RouteId, WaiterId};
 use crate::priority::Priority;
 use crate::time::Nanos;
 use crate::tree::NIL;
 
 /// One limit of a route, and which of the call's units it counts.
-pub(crate) type Use = (u32, u8);
+pub(crate) type Use = (LimitId, u8);
 
 /// Calls of one route, loop and priority, first come first served.
 #[derive(Clone, Debug)]
 pub(crate) struct Lane {
-    pub skeleton: u32,
-    pub loop_: u32,
+    pub skeleton: RouteId,
+    pub loop_: LoopId,
     pub class: Priority,
     pub route: Arc<[Use]>,
     /// The first and the last of its calls.
-    pub head: u32,
-    pub tail: u32,
+    pub head: WaiterId,
+    pub tail: WaiterId,
     pub len: u32,
     /// Its runs, by arrival.
     pub runs: u32,
     /// Units waiting, by kind.
     pub demand: [u128; MAX_UNIT_KINDS],
     /// The limit that decides its time, and its place there.
-    pub bound: u32,
+    pub bound: LimitId,
     pub slot: u8,
     pub key: LaneKey,
     pub stations: Stations,
@@ -51,10 +52,10 @@ pub(crate) struct Lane {
 #[derive(Clone, Debug)]
 pub(crate) struct Waiter {
     pub generation: u32,
-    pub run: u32,
+    pub run: BatchId,
     /// Its neighbours in its lane.
-    pub ahead: u32,
-    pub behind: u32,
+    pub ahead: WaiterId,
+    pub behind: WaiterId,
     pub seq: u64,
     pub enqueued: Nanos,
 }
@@ -62,9 +63,9 @@ pub(crate) struct Waiter {
 /// Calls of a lane that came one right after the other and are alike.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
-    pub lane: u32,
+    pub lane: LaneId,
     /// The first of its calls, and how many there are.
-    pub first: u32,
+    pub first: WaiterId,
     pub len: u32,
     /// The arrival of the call that began it.
     pub seq: u64,
@@ -91,35 +92,32 @@ impl Lane {
 
 impl Engine {
     /// The lane of a route, loop and priority, made if it is not there.
-    pub(super) fn lane_for(&mut self, skeleton: u32, loop_: u32, class: Priority) -> u32 {
+    pub(super) fn lane_for(&mut self, skeleton: RouteId, loop_: LoopId, class: Priority) -> LaneId {
         if let Some(lane) = self.lane_index.get(&(skeleton, loop_, class)) {
             return *lane;
         }
-        let service = self.skeletons[skeleton as usize].service;
-        let index = self.free_lanes.pop().unwrap_or(self.lanes.len() as u32);
+        let service = self.skeletons[skeleton].service;
         let lane = Lane {
             skeleton,
             loop_,
             class,
             route: self.route_of(skeleton, loop_).into(),
-            head: NIL,
-            tail: NIL,
+            head: WaiterId::NIL,
+            tail: WaiterId::NIL,
             len: 0,
             runs: NIL,
             demand: [0; MAX_UNIT_KINDS],
-            bound: NIL,
+            bound: LimitId::NIL,
             slot: 0,
-            key: (0, 0, index),
+            key: (0, 0, LaneId::NIL),
             stations: Stations::default(),
             least: 0,
-            roster: self.services[service as usize].rosters[class as usize].add_lane(loop_, index),
+            roster: 0,
         };
-        match self.lanes.get_mut(index as usize) {
-            Some(free) => *free = lane,
-            None => self.lanes.push(lane),
-        }
+        let index = self.lanes.insert(lane);
+        self.lanes[index].roster = self.services[service].rosters[class as usize].add_lane(loop_, index);
         self.lane_index.insert((skeleton, loop_, class), index);
-        self.skeletons[skeleton as usize].lanes += 1;
+        self.skeletons[skeleton].lanes += 1;
         self.pin_loop(loop_);
         self.count_passing(index, 1);
         index
@@ -128,8 +126,8 @@ impl Engine {
     /// A lane begins or ceases to wait. Limits on its route know who passes through them, wherever that one is
     /// bound: what is saved up for going by age lasts as long as anybody waits, and whom a reserve holds back
     /// depends on who does.
-    pub(super) fn count_passing(&mut self, lane: u32, by: i32) {
-        let Lane { class, ref route, .. } = self.lanes[lane as usize];
+    pub(super) fn count_passing(&mut self, lane: LaneId, by: i32) {
+        let Lane { class, ref route, .. } = self.lanes[lane];
         let route = route.clone();
         for &(limit, _) in route.iter() {
             let contention = self.contention(limit);
@@ -148,27 +146,26 @@ impl Engine {
     }
 
     /// A place for a call that is about to wait.
-    pub(super) fn new_waiter(&mut self, arrived: Arrived) -> u32 {
+    pub(super) fn new_waiter(&mut self, arrived: Arrived) -> WaiterId {
         let Arrived { seq, at: enqueued } = arrived;
-        match self.free_waiters.pop() {
+        match self.waiters.reuse() {
             Some(index) => {
-                let waiter = &mut self.waiters[index as usize];
+                let waiter = &mut self.waiters[index];
                 (waiter.seq, waiter.enqueued) = (seq, enqueued);
                 index
             }
             None => {
-                let (run, ahead, behind) = (NIL, NIL, NIL);
-                self.waiters.push(Waiter { generation: 0, run, ahead, behind, seq, enqueued });
-                (self.waiters.len() - 1) as u32
+                let (run, ahead, behind) = (BatchId::NIL, WaiterId::NIL, WaiterId::NIL);
+                self.waiters.insert(Waiter { generation: 0, run, ahead, behind, seq, enqueued })
             }
         }
     }
 
     /// Puts a waiter where it belongs in a lane: at the end, unless calls wait there that came later.
-    pub(super) fn push_waiter(&mut self, waiter: u32, lane: u32, like: Like, deadline: Nanos) {
+    pub(super) fn push_waiter(&mut self, waiter: WaiterId, lane: LaneId, like: Like, deadline: Nanos) {
         let units = like.units;
-        for &(limit, slot) in self.lanes[lane as usize].route.iter() {
-            if !self.limits[limit as usize].meter.is_in_flight() {
+        for &(limit, slot) in self.lanes[lane].route.iter() {
+            if !self.limits[limit].meter.is_in_flight() {
                 self.largest = self.largest.max(units[slot as usize]);
             }
         }
@@ -179,18 +176,18 @@ impl Engine {
             None => self.append(waiter, lane, like),
             Some(later) => self.insert_before(later, waiter, lane, like),
         }
-        let behind_another = self.lanes[lane as usize].head != waiter;
+        let behind_another = self.lanes[lane].head != waiter;
         self.length_changed(lane, behind_another, &units, 1);
     }
 
     /// Takes a waiter out of its lane; an empty lane goes.
-    pub(super) fn pull_waiter(&mut self, waiter: u32) {
+    pub(super) fn pull_waiter(&mut self, waiter: WaiterId) {
         self.deadlines.remove(waiter);
-        self.free_waiters.push(waiter);
+        self.waiters.free(waiter);
         self.waiting -= 1;
-        let Waiter { ref mut generation, run, ahead, behind, .. } = self.waiters[waiter as usize];
+        let Waiter { ref mut generation, run, ahead, behind, .. } = self.waiters[waiter];
         *generation = generation.wrapping_add(1);
-        let held = &mut self.runs[run as usize];
+        let held = &mut self.runs[run];
         let (lane, units) = (held.lane, held.like.units);
         held.len -= 1;
         if held.first == waiter {
@@ -198,146 +195,137 @@ impl Engine {
         }
         if held.len == 0 {
             let key = (held.seq, run);
-            self.run_order.remove(&mut self.lanes[lane as usize].runs, key);
-            self.free_runs.push(run);
+            self.run_order.remove(&mut self.lanes[lane].runs, key);
+            self.runs.free(run);
         }
-        let held = &mut self.lanes[lane as usize];
+        let held = &mut self.lanes[lane];
         held.len -= 1;
         for (sum, units) in held.demand.iter_mut().zip(units) {
             *sum -= u128::from(units);
         }
         match ahead {
-            NIL => held.head = behind,
-            ahead => self.waiters[ahead as usize].behind = behind,
+            WaiterId::NIL => held.head = behind,
+            ahead => self.waiters[ahead].behind = behind,
         }
         match behind {
-            NIL => held.tail = ahead,
-            behind => self.waiters[behind as usize].ahead = ahead,
+            WaiterId::NIL => held.tail = ahead,
+            behind => self.waiters[behind].ahead = ahead,
         }
         self.count_waiting(lane, -1);
-        self.length_changed(lane, ahead != NIL, &units, -1);
-        if self.lanes[lane as usize].head == NIL {
+        self.length_changed(lane, !ahead.is_nil(), &units, -1);
+        if self.lanes[lane].head.is_nil() {
             self.drop_lane(lane);
         }
     }
 
     /// Gives calls of a lane other units. The lane keeps its place, and they keep theirs in it.
-    pub(super) fn resize(&mut self, lane: u32, changed: &HashMap<u32, Units>) {
-        let alike = |waiter: u32| {
+    pub(super) fn resize(&mut self, lane: LaneId, changed: &HashMap<WaiterId, Units>) {
+        let alike = |waiter: WaiterId| {
             let like = &self.run_of(waiter).like;
             let units = *changed.get(&waiter).unwrap_or(&like.units);
             (waiter, Like { units, ..like.clone() })
         };
-        let calls: Vec<(u32, Like)> = self.calls_of(lane).map(alike).collect();
-        let Lane { demand: before, slot, .. } = self.lanes[lane as usize];
+        let calls: Vec<(WaiterId, Like)> = self.calls_of(lane).map(alike).collect();
+        let Lane { demand: before, slot, .. } = self.lanes[lane];
         let slot = slot as usize;
         self.refill(lane, calls);
-        let demand = self.lanes[lane as usize].demand[slot];
+        let demand = self.lanes[lane].demand[slot];
         self.change_demand(lane, demand as i128 - before[slot] as i128);
         self.replace_lane(lane);
     }
 
     /// Has just these calls wait in a lane, in this order.
-    pub(super) fn refill(&mut self, lane: u32, calls: Vec<(u32, Like)>) {
-        let held = &mut self.lanes[lane as usize];
-        (held.head, held.tail, held.len) = (NIL, NIL, 0);
+    pub(super) fn refill(&mut self, lane: LaneId, calls: Vec<(WaiterId, Like)>) {
+        let held = &mut self.lanes[lane];
+        (held.head, held.tail, held.len) = (WaiterId::NIL, WaiterId::NIL, 0);
         held.demand = [0; MAX_UNIT_KINDS];
         while let Some(key) = self.run_order.first(held.runs) {
             self.run_order.remove(&mut held.runs, key);
-            self.free_runs.push(key.1);
+            self.runs.free(key.1);
         }
         for (waiter, like) in calls {
             self.append(waiter, lane, like);
         }
     }
 
-    fn append(&mut self, waiter: u32, lane: u32, like: Like) {
-        let held = &mut self.lanes[lane as usize];
+    fn append(&mut self, waiter: WaiterId, lane: LaneId, like: Like) {
+        let held = &mut self.lanes[lane];
         held.count(&like.units);
         let tail = std::mem::replace(&mut held.tail, waiter);
         let last_run = match tail {
-            NIL => {
+            WaiterId::NIL => {
                 held.head = waiter;
-                NIL
+                BatchId::NIL
             }
             tail => {
-                self.waiters[tail as usize].behind = waiter;
-                self.waiters[tail as usize].run
+                self.waiters[tail].behind = waiter;
+                self.waiters[tail].run
             }
         };
-        let run = match self.runs.get_mut(last_run as usize) {
+        let run = match self.runs.get_mut(last_run) {
             Some(run) if run.like == like => {
                 run.len += 1;
                 last_run
             }
             _ => self.begin_run(waiter, lane, like),
         };
-        let held = &mut self.waiters[waiter as usize];
-        (held.run, held.ahead, held.behind) = (run, tail, NIL);
+        let held = &mut self.waiters[waiter];
+        (held.run, held.ahead, held.behind) = (run, tail, WaiterId::NIL);
     }
 
-    pub(super) fn begin_run(&mut self, waiter: u32, lane: u32, like: Like) -> u32 {
-        let seq = self.waiters[waiter as usize].seq;
+    pub(super) fn begin_run(&mut self, waiter: WaiterId, lane: LaneId, like: Like) -> BatchId {
+        let seq = self.waiters[waiter].seq;
         let units = like.units;
         let run = Run { lane, first: waiter, len: 1, seq, like };
-        let index = match self.free_runs.pop() {
-            Some(index) => {
-                self.runs[index as usize] = run;
-                index
-            }
-            None => {
-                self.runs.push(run);
-                (self.runs.len() - 1) as u32
-            }
-        };
-        self.run_order.insert(&mut self.lanes[lane as usize].runs, (seq, index), units);
+        let index = self.runs.insert(run);
+        self.run_order.insert(&mut self.lanes[lane].runs, (seq, index), units);
         index
     }
 
     /// A call came to a lane or left it. Behind a first call that costs the same it makes no difference to
     /// anybody but itself: whenever it could go, that one could, and goes before it. Only the demand changes.
-    fn length_changed(&mut self, lane: u32, behind_another: bool, units: &Units, sign: i128) {
-        self.change_demand(lane, sign * i128::from(units[self.lanes[lane as usize].slot as usize]));
+    fn length_changed(&mut self, lane: LaneId, behind_another: bool, units: &Units, sign: i128) {
+        self.change_demand(lane, sign * i128::from(units[self.lanes[lane].slot as usize]));
         if !(behind_another && self.head_units(lane) == *units) {
             self.replace_lane(lane);
         }
     }
 
     /// The first call of a lane.
-    pub(super) fn head(&self, lane: u32) -> Option<u32> {
-        let head = self.lanes[lane as usize].head;
-        (head != NIL).then_some(head)
+    pub(super) fn head(&self, lane: LaneId) -> Option<WaiterId> {
+        let head = self.lanes[lane].head;
+        (!head.is_nil()).then_some(head)
     }
 
     /// The run that a waiting call is of.
-    pub(super) fn run_of(&self, waiter: u32) -> &Run {
-        &self.runs[self.waiters[waiter as usize].run as usize]
+    pub(super) fn run_of(&self, waiter: WaiterId) -> &Run {
+        &self.runs[self.waiters[waiter].run]
     }
 
     /// The calls of a lane, by arrival.
-    pub(super) fn calls_of(&self, lane: u32) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn calls_of(&self, lane: LaneId) -> impl Iterator<Item = WaiterId> + '_ {
         let head = self.head(lane);
         std::iter::successors(head, |call| {
-            let behind = self.waiters[*call as usize].behind;
-            (behind != NIL).then_some(behind)
+            let behind = self.waiters[*call].behind;
+            (!behind.is_nil()).then_some(behind)
         })
     }
 
-    pub(super) fn count_waiting(&mut self, lane: u32, by: i32) {
-        let Lane { skeleton, class, roster, .. } = self.lanes[lane as usize];
-        let Skeleton { service, inverse, .. } = self.skeletons[skeleton as usize];
-        self.services[service as usize].rosters[class as usize].count(roster, inverse, by);
+    pub(super) fn count_waiting(&mut self, lane: LaneId, by: i32) {
+        let Lane { skeleton, class, roster, .. } = self.lanes[lane];
+        let Skeleton { service, inverse, .. } = self.skeletons[skeleton];
+        self.services[service].rosters[class as usize].count(roster, inverse, by);
     }
 
-    pub(super) fn drop_lane(&mut self, lane: u32) {
+    pub(super) fn drop_lane(&mut self, lane: LaneId) {
         self.unbind(lane);
         self.count_passing(lane, -1);
-        let Lane { skeleton, loop_, class, .. } = self.lanes[lane as usize];
+        let Lane { skeleton, loop_, class, .. } = self.lanes[lane];
         self.lane_index.remove(&(skeleton, loop_, class));
-        self.skeletons[skeleton as usize].lanes -= 1;
+        self.skeletons[skeleton].lanes -= 1;
         self.unpin_loop(loop_);
-        let service = self.skeletons[skeleton as usize].service;
-        self.services[service as usize].rosters[class as usize].remove_lane(loop_, lane);
-        self.free_lanes.push(lane);
+        let service = self.skeletons[skeleton].service;
+        self.services[service].rosters[class as usize].remove_lane(loop_, lane);
+        self.lanes.free(lane);
     }
 }

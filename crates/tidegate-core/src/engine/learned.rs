@@ -9,6 +9,7 @@ use super::Engine;
 use crate::call::Call;
 use crate::learn::Learned;
 use crate::limit::Counts;
+use crate::model::{LimitId, ServiceId, SpecId};
 use crate::rate::Algorithm;
 use crate::refusal::Refusal;
 use crate::time::Nanos;
@@ -70,9 +71,7 @@ impl Engine {
     /// Every limit about which something was learned.
     pub fn learned(&mut self, now: Nanos) -> Vec<LearnedLimit> {
         self.clock(now);
-        let free: hashbrown::HashSet<u32> = self.free_limits.iter().copied().collect();
-        let live = (0..self.limits.len() as u32).filter(|limit| !free.contains(limit));
-        live.filter_map(|limit| self.learned_of(limit)).collect()
+        self.limits.live().filter_map(|limit| self.learned_of(limit)).collect()
     }
 
     /// What was learned about a limit before, by another engine or before a restart. It is in force at once, and what
@@ -80,8 +79,8 @@ impl Engine {
     pub fn remember(&mut self, learned: &LearnedLimit, now: Nanos) -> bool {
         let now = self.clock(now);
         let Some(limit) = self.limit_named(&learned.limit) else { return false };
-        let index = self.limits[limit as usize].spec;
-        let spec = &mut self.specs[index as usize];
+        let index = self.limits[limit].spec;
+        let spec = &mut self.specs[index];
         if spec.written.rate_of().is_none() {
             return self.resume_adaptive(index, learned.in_force, now);
         }
@@ -131,7 +130,7 @@ impl Engine {
                 };
             };
             let waiting = self.waiting_at(limit);
-            let held = &mut self.limits[limit as usize];
+            let held = &mut self.limits[limit];
             let fits_in = match held.fits(passage.cost, withheld, now) {
                 true => Some(Duration::ZERO),
                 false => {
@@ -147,9 +146,9 @@ impl Engine {
         Ok(explained.collect())
     }
 
-    pub(super) fn learned_of(&self, limit: u32) -> Option<LearnedLimit> {
-        let index = self.limits[limit as usize].spec;
-        let spec = &self.specs[index as usize];
+    pub(super) fn learned_of(&self, limit: LimitId) -> Option<LearnedLimit> {
+        let index = self.limits[limit].spec;
+        let spec = &self.specs[index];
         let (written, in_force, algorithm) = match (spec.written.rate_of(), &spec.definition.counts) {
             (Some(written), Counts::Rate { rate, algorithm, .. }) => {
                 (written.units(), rate.units(), Some(*algorithm))
@@ -184,8 +183,8 @@ impl Engine {
     }
 
     /// The service whose limits a definition is one of.
-    pub(super) fn service_at(&self, spec: u32) -> Option<u32> {
-        let level = &self.specs[spec as usize].level;
+    pub(super) fn service_at(&self, spec: SpecId) -> Option<ServiceId> {
+        let level = &self.specs[spec].level;
         self.service_index.get(level.split('/').next().unwrap_or_default()).copied()
     }
 }

@@ -6,6 +6,7 @@ use super::lane::Use;
 use super::{Engine, Units};
 use crate::algorithm::UNBOUNDED;
 use crate::allotment::{Allotment, Loan};
+use crate::model::LimitId;
 use crate::time::Nanos;
 
 /// A limit wants units from its lender. The answer comes by [`Engine::lend`] or [`Engine::loan_failed`];
@@ -26,7 +27,7 @@ impl Engine {
     pub fn spend_from_loans(&mut self, name: &str, size: u64, now: Nanos) -> bool {
         let now = self.clock(now);
         let Some(limit) = self.limit_named(name) else { return false };
-        self.limits[limit as usize].lent = Some(Box::new(Allotment::new(size, now)));
+        self.limits[limit].lent = Some(Box::new(Allotment::new(size, now)));
         self.lent_limits.insert(limit);
         self.see_if_plain(limit);
         self.want_loan(limit, 1, now);
@@ -42,7 +43,7 @@ impl Engine {
     pub fn lend(&mut self, name: &str, loan: Loan, now: Nanos) {
         let now = self.clock(now);
         let Some(limit) = self.limit_named(name) else { return };
-        if let Some(lent) = &mut self.limits[limit as usize].lent {
+        if let Some(lent) = &mut self.limits[limit].lent {
             lent.lend(loan, now);
             self.touched(limit);
             self.pump(now);
@@ -53,22 +54,22 @@ impl Engine {
     pub fn loan_failed(&mut self, name: &str, retry: Nanos, now: Nanos) {
         self.clock(now);
         let Some(limit) = self.limit_named(name) else { return };
-        if let Some(lent) = &mut self.limits[limit as usize].lent {
+        if let Some(lent) = &mut self.limits[limit].lent {
             lent.fail(retry);
             self.arm_sooner(limit, retry.max(self.now));
         }
     }
 
-    pub(super) fn spend_lent(&mut self, limit: u32, units: u64, now: Nanos) {
-        if let Some(lent) = &mut self.limits[limit as usize].lent {
+    pub(super) fn spend_lent(&mut self, limit: LimitId, units: u64, now: Nanos) {
+        if let Some(lent) = &mut self.limits[limit].lent {
             lent.spend(units, now);
             self.want_loan(limit, 0, now);
         }
     }
 
     /// Asks the lender if little is left, or less than `need`.
-    pub(super) fn want_loan(&mut self, limit: u32, need: u64, now: Nanos) {
-        let Some(lent) = &mut self.limits[limit as usize].lent else { return };
+    pub(super) fn want_loan(&mut self, limit: LimitId, need: u64, now: Nanos) {
+        let Some(lent) = &mut self.limits[limit].lent else { return };
         if let Some((units, spent)) = lent.ask(need, now)
             && !self.page_due(limit)
         {
@@ -76,7 +77,7 @@ impl Engine {
             self.loan_requests.push(LoanRequest { limit: name, units, spent });
         }
         if need > 0
-            && let Some(lent) = &self.limits[limit as usize].lent
+            && let Some(lent) = &self.limits[limit].lent
         {
             let again = lent.ask_at();
             if again > now {
@@ -93,16 +94,8 @@ impl Engine {
     }
 
     /// How much of what is lent to a limit may go to others while a call of `cost` is first.
-    pub(super) fn lent_spare(&self, limit: u32, cost: u64, now: Nanos) -> u64 {
-        let lent = self.limits[limit as usize].lent.as_ref();
+    pub(super) fn lent_spare(&self, limit: LimitId, cost: u64, now: Nanos) -> u64 {
+        let lent = self.limits[limit].lent.as_ref();
         lent.map_or(UNBOUNDED, |lent| lent.spare(cost, now))
-    }
-
-    pub(super) fn limit_named(&self, name: &str) -> Option<u32> {
-        (0..self.limits.len() as u32).find(|limit| {
-            self.limits[*limit as usize].meter.counts()
-                && !self.free_limits.contains(limit)
-                && *self.limit_name(*limit) == *name
-        })
     }
 }

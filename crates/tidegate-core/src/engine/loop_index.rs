@@ -7,6 +7,8 @@
 //! Entries lie at the place that their hash says or as near behind it as was free. When one is removed, those behind it
 //! that were pushed aside move up: there are no gaps that a search would have to step over.
 
+use crate::model::LoopId;
+
 /// Loops by hash.
 #[derive(Debug, Default)]
 pub(super) struct LoopIndex {
@@ -26,7 +28,7 @@ impl LoopIndex {
 
     /// The loop with this hash of which `same` is true.
     #[inline]
-    pub fn find(&self, hash: u32, same: impl Fn(u32) -> bool) -> Option<u32> {
+    pub fn find(&self, hash: u32, same: impl Fn(LoopId) -> bool) -> Option<LoopId> {
         let mask = self.entries.len().wrapping_sub(1);
         let mut at = hash as usize & mask;
         loop {
@@ -42,15 +44,15 @@ impl LoopIndex {
     }
 
     /// Adds a loop that is not there.
-    pub fn insert(&mut self, hash: u32, loop_: u32) {
+    pub fn insert(&mut self, hash: u32, loop_: LoopId) {
         if (self.len + 1) * 4 > self.entries.len() * 3 {
             self.grow();
         }
-        self.put(u64::from(hash) << 32 | (u64::from(loop_) + 1));
+        self.put(u64::from(hash) << 32 | (u64::from(loop_.number()) + 1));
         self.len += 1;
     }
 
-    pub fn remove(&mut self, hash: u32, loop_: u32) {
+    pub fn remove(&mut self, hash: u32, loop_: LoopId) {
         let mask = self.entries.len().wrapping_sub(1);
         let mut gap = hash as usize & mask;
         while self.entries.get(gap).is_some_and(|entry| *entry != 0 && loop_of(*entry) != loop_) {
@@ -99,8 +101,8 @@ fn hash_of(entry: u64) -> u32 {
 }
 
 /// Not asked of an empty place.
-fn loop_of(entry: u64) -> u32 {
-    (entry as u32).wrapping_sub(1)
+fn loop_of(entry: u64) -> LoopId {
+    LoopId::from_number((entry as u32).wrapping_sub(1))
 }
 
 #[cfg(test)]
@@ -121,23 +123,24 @@ mod tests {
             let mut map = BTreeMap::new();
             for (insert, loop_, spread) in steps {
                 let hash = (loop_ % 5).wrapping_sub(2).wrapping_mul(spread * 0x0101_0101 + 1);
+                let id = LoopId::from_number(loop_);
                 match map.get(&loop_).copied() {
                     Some(hash) if !insert => {
-                        index.remove(hash, loop_);
+                        index.remove(hash, id);
                         map.remove(&loop_);
                     }
                     None if insert => {
-                        index.insert(hash, loop_);
+                        index.insert(hash, id);
                         map.insert(loop_, hash);
                     }
                     // Of one that is not there nothing goes.
-                    None => index.remove(hash, loop_),
+                    None => index.remove(hash, id),
                     Some(_) => {}
                 }
                 prop_assert_eq!(index.len(), map.len());
                 for loop_ in 0..60 {
                     let hash = map.get(&loop_).copied();
-                    let found = index.find(hash.unwrap_or(7), |found| found == loop_);
+                    let found = index.find(hash.unwrap_or(7), |found| found.number() == loop_);
                     prop_assert_eq!(found.is_some(), hash.is_some());
                 }
             }

@@ -11,11 +11,11 @@ use super::Engine;
 use super::loop_name::LoopName;
 use crate::call::Call;
 use crate::limit::Limit;
+use crate::model::{LimitId, LoopId};
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 /// The loop of calls that name none.
-pub(crate) const NO_LOOP: u32 = NIL;
+pub(crate) const NO_LOOP: LoopId = LoopId::NIL;
 
 /// One loop.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct LoopRecord {
     /// None in a free place.
     name: Option<LoopName>,
     /// Its first limit; the others follow as siblings, in the order of the config.
-    pub first: u32,
+    pub first: LimitId,
     /// Calls in flight, lanes, and limits that remember what it was served.
     pub pins: u32,
 }
@@ -31,62 +31,52 @@ pub(crate) struct LoopRecord {
 impl Engine {
     /// The loop of that name, made if it is not there.
     #[inline(always)]
-    pub(super) fn loop_for(&mut self, name: Option<&Arc<str>>, now: Nanos) -> u32 {
+    pub(super) fn loop_for(&mut self, name: Option<&Arc<str>>, now: Nanos) -> LoopId {
         name.map_or(NO_LOOP, |name| self.loop_named(name, now))
     }
 
-    fn loop_named(&mut self, name: &Arc<str>, now: Nanos) -> u32 {
+    fn loop_named(&mut self, name: &Arc<str>, now: Nanos) -> LoopId {
         let hash = self.loop_hash(name);
         if let Some(index) = self.loop_found(name, hash) {
             return index;
         }
         self.sweep_loops(now);
-        let record = LoopRecord { name: Some(LoopName::new(name)), first: NIL, pins: 0 };
-        let index = match self.free_loops.pop() {
-            Some(index) => {
-                self.loops[index as usize] = record;
-                index
-            }
-            None => {
-                push_lean(&mut self.loops, record);
-                (self.loops.len() - 1) as u32
-            }
-        };
+        let record = LoopRecord { name: Some(LoopName::new(name)), first: LimitId::NIL, pins: 0 };
+        let index = self.loops.insert_lean(record);
         self.loop_index.insert(hash, index);
         self.make_loop_limits(index, now);
         index
     }
 
     #[inline]
-    fn loop_found(&self, name: &str, hash: u32) -> Option<u32> {
+    pub(super) fn loop_found(&self, name: &str, hash: u32) -> Option<LoopId> {
         let loops = &self.loops;
-        self.loop_index
-            .find(hash, |loop_| loops[loop_ as usize].name.as_ref().is_some_and(|known| known.is(name)))
+        self.loop_index.find(hash, |loop_| loops[loop_].name.as_ref().is_some_and(|known| known.is(name)))
     }
 
     #[inline]
-    fn loop_hash(&self, name: &str) -> u32 {
+    pub(super) fn loop_hash(&self, name: &str) -> u32 {
         (self.loop_hasher.hash_one(name) >> 32) as u32
     }
 
     /// The loop that a call names, if it is remembered.
-    pub(super) fn known_loop(&self, call: &Call) -> u32 {
+    pub(super) fn known_loop(&self, call: &Call) -> LoopId {
         let Some(name) = &call.said.loop_id else { return NO_LOOP };
         self.loop_found(name, self.loop_hash(name)).unwrap_or(NO_LOOP)
     }
 
-    pub(super) fn loop_name(&self, loop_: u32) -> Option<&str> {
-        self.loops.get(loop_ as usize)?.name.as_ref().map(LoopName::as_str)
+    pub(super) fn loop_name(&self, loop_: LoopId) -> Option<&str> {
+        self.loops.get(loop_)?.name.as_ref().map(LoopName::as_str)
     }
 
-    pub(super) fn pin_loop(&mut self, loop_: u32) {
-        if let Some(record) = self.loops.get_mut(loop_ as usize) {
+    pub(super) fn pin_loop(&mut self, loop_: LoopId) {
+        if let Some(record) = self.loops.get_mut(loop_) {
             record.pins += 1;
         }
     }
 
-    pub(super) fn unpin_loop(&mut self, loop_: u32) {
-        if let Some(record) = self.loops.get_mut(loop_ as usize) {
+    pub(super) fn unpin_loop(&mut self, loop_: LoopId) {
+        if let Some(record) = self.loops.get_mut(loop_) {
             record.pins -= 1;
         }
     }
@@ -98,37 +88,36 @@ impl Engine {
     }
 
     /// Gives every limit of `[loops]` an instance for this loop, keeping those it has.
-    pub(super) fn make_loop_limits(&mut self, loop_: u32, now: Nanos) {
+    pub(super) fn make_loop_limits(&mut self, loop_: LoopId, now: Nanos) {
         let mut old = Vec::new();
-        let mut at = self.loops[loop_ as usize].first;
-        while at != NIL {
+        let mut at = self.loops[loop_].first;
+        while !at.is_nil() {
             old.push(at);
-            at = self.limits[at as usize].sibling;
+            at = self.limits[at].sibling;
         }
-        let mut previous = NIL;
+        let mut previous = LimitId::NIL;
         for spec in self.loop_specs.clone() {
-            let kept = old.iter().position(|limit| self.limits[*limit as usize].spec == spec);
+            let kept = old.iter().position(|limit| self.limits[*limit].spec == spec);
             let limit = match kept {
                 Some(position) => old.swap_remove(position),
                 None => {
-                    let meter = self.specs[spec as usize].definition.meter(now, self.unix_offset);
-                    let limit =
-                        self.add_limit(Limit::new(spec, &self.specs[spec as usize], meter, self.epoch));
-                    self.limits[limit as usize].owner = loop_;
+                    let meter = self.specs[spec].definition.meter(now, self.unix_offset);
+                    let limit = self.add_limit(Limit::new(spec, &self.specs[spec], meter, self.epoch));
+                    self.limits[limit].owner = loop_;
                     self.promise_for(limit, now);
                     limit
                 }
             };
-            self.limits[limit as usize].owner = loop_;
-            self.limits[limit as usize].sibling = NIL;
+            self.limits[limit].owner = loop_;
+            self.limits[limit].sibling = LimitId::NIL;
             match previous {
-                NIL => self.loops[loop_ as usize].first = limit,
-                previous => self.limits[previous as usize].sibling = limit,
+                LimitId::NIL => self.loops[loop_].first = limit,
+                previous => self.limits[previous].sibling = limit,
             }
             previous = limit;
         }
-        if previous == NIL {
-            self.loops[loop_ as usize].first = NIL;
+        if previous.is_nil() {
+            self.loops[loop_].first = LimitId::NIL;
         }
         for limit in old {
             self.retire(limit, now);
@@ -139,67 +128,49 @@ impl Engine {
     fn sweep_loops(&mut self, now: Nanos) {
         for _ in 0..2.min(self.loops.len()) {
             self.hand = (self.hand + 1) % self.loops.len();
-            self.drop_if_idle(self.hand as u32, now);
+            self.drop_if_idle(LoopId::from_number(self.hand as u32), now);
         }
     }
 
-    fn drop_if_idle(&mut self, loop_: u32, now: Nanos) {
-        let LoopRecord { first, pins, .. } = self.loops[loop_ as usize];
+    fn drop_if_idle(&mut self, loop_: LoopId, now: Nanos) {
+        let LoopRecord { first, pins, .. } = self.loops[loop_];
         if pins > 0 {
             return;
         }
         let mut at = first;
-        while at != NIL {
-            if !self.limits[at as usize].is_idle(now) {
+        while !at.is_nil() {
+            if !self.limits[at].is_idle(now) {
                 return;
             }
-            at = self.limits[at as usize].sibling;
+            at = self.limits[at].sibling;
         }
         let Some(name) = self.loop_name(loop_) else { return };
         let hash = self.loop_hash(name);
         let mut at = first;
-        while at != NIL {
-            let next = self.limits[at as usize].sibling;
+        while !at.is_nil() {
+            let next = self.limits[at].sibling;
             self.remove_limit(at);
             at = next;
         }
         self.loop_index.remove(hash, loop_);
-        self.loops[loop_ as usize] = LoopRecord { name: None, first: NIL, pins: 0 };
-        self.free_loops.push(loop_);
+        self.loops[loop_] = LoopRecord { name: None, first: LimitId::NIL, pins: 0 };
+        self.loops.free(loop_);
     }
 
-    pub(super) fn add_limit(&mut self, limit: Limit) -> u32 {
-        match self.free_limits.pop() {
-            Some(index) => {
-                self.limits[index as usize] = limit;
-                index
-            }
-            None => {
-                push_lean(&mut self.limits, limit);
-                (self.limits.len() - 1) as u32
-            }
-        }
+    pub(super) fn add_limit(&mut self, limit: Limit) -> LimitId {
+        self.limits.insert_lean(limit)
     }
 
     /// Frees a limit's place. Nobody may be bound there.
-    pub(super) fn remove_limit(&mut self, limit: u32) {
+    pub(super) fn remove_limit(&mut self, limit: LimitId) {
         self.erase(limit);
         self.arm(limit, Nanos::NEVER);
-        self.limits[limit as usize].contention = None;
-        self.limits[limit as usize].lent = None;
+        self.limits[limit].contention = None;
+        self.limits[limit].lent = None;
         self.dirty.retain(|marked| marked.0 != limit);
         self.lent_limits.remove(&limit);
         self.school.forget(limit);
         self.dropped_debt.remove(&limit);
-        self.free_limits.push(limit);
+        self.limits.free(limit);
     }
-}
-
-/// Doubling would leave up to half of a million loops' memory unused. A sixteenth at a time is still little to
-/// move for each that is added, and an allocator that can grow large pieces in place moves nothing at all.
-fn push_lean<T>(items: &mut Vec<T>, item: T) {
-    if items.len() == items.capacity() && items.len() >= 1024 {
-        items.reserve_exact(items.len() / 16);
-    }
-    items.push(item);
 }

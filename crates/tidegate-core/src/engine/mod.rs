@@ -36,6 +36,7 @@ mod line;
 mod loop_index;
 mod loop_name;
 mod loops;
+mod names;
 mod news;
 mod order;
 mod others;
@@ -43,7 +44,6 @@ mod outlook;
 mod pass;
 mod predict;
 mod pump;
-mod reroute;
 mod reseat;
 mod retired;
 mod review;
@@ -91,6 +91,7 @@ use self::grant::{InFlightCall, InFlightCalls};
 use self::lane::{Lane, Run, Waiter};
 use self::loop_index::LoopIndex;
 use self::loops::LoopRecord;
+use self::names::KeyLimits;
 use self::news::Bulletin;
 use self::pump::Candidate;
 use self::retired::Retired;
@@ -102,10 +103,11 @@ use crate::call::Shape;
 use crate::config::Config;
 use crate::fingerprint::Salt;
 use crate::limit::{Limit, Spec};
+use crate::model::{Arena, BatchId, Id, LaneId, LimitId, LoopId, RouteId, ServiceId, SpecId, WaiterId};
 use crate::priority::Priority;
 use crate::refusal::Refusal;
 use crate::time::Nanos;
-use crate::tree::{Arena, Sorted};
+use crate::tree::{Sorted, Trees};
 
 /// Kinds of units on one route: at most seven dimensions, and the slot itself.
 pub(crate) const MAX_UNIT_KINDS: usize = 8;
@@ -120,7 +122,7 @@ pub(crate) type Units = [u64; MAX_UNIT_KINDS];
 /// A waiting call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket {
-    index: u32,
+    index: WaiterId,
     generation: u32,
 }
 
@@ -129,7 +131,7 @@ impl Ticket {
     /// small as can be.
     #[must_use]
     pub fn place(self) -> usize {
-        self.index as usize
+        self.index.index()
     }
 }
 
@@ -162,46 +164,42 @@ pub struct Engine {
     /// How many configs were in force before this one.
     epoch: u32,
 
-    specs: Vec<Spec>,
-    limits: Vec<Limit>,
-    free_limits: Vec<u32>,
-    global: Vec<u32>,
-    services: Vec<Service>,
-    service_index: HashMap<Box<str>, u32>,
+    specs: Arena<SpecId, Spec>,
+    limits: Arena<LimitId, Limit>,
+    global: Vec<SpecId>,
+    services: Arena<ServiceId, Service>,
+    service_index: HashMap<Box<str>, ServiceId>,
     loop_types: HashMap<Box<str>, LoopType>,
-    loop_specs: Vec<u32>,
+    loop_specs: Vec<SpecId>,
     customs: Vec<Arc<str>>,
 
-    skeletons: Vec<Skeleton>,
-    free_skeletons: Vec<u32>,
+    skeletons: Arena<RouteId, Skeleton>,
     key_gc_at: usize,
-    skeleton_index: HashMap<SkeletonKey, u32>,
-    shapes: HashMap<Arc<Shape>, u32>,
-    key_instances: HashMap<(u32, Box<str>), u32>,
-    loops: Vec<LoopRecord>,
+    skeleton_index: HashMap<SkeletonKey, RouteId>,
+    shapes: HashMap<Arc<Shape>, RouteId>,
+    /// Definitions by name.
+    spec_names: HashMap<Arc<str>, SpecId>,
+    key_limits: KeyLimits,
+    loops: Arena<LoopId, LoopRecord>,
     loop_index: LoopIndex,
-    free_loops: Vec<u32>,
     loop_hasher: hashbrown::DefaultHashBuilder,
     hand: usize,
 
-    lanes: Vec<Lane>,
-    free_lanes: Vec<u32>,
-    lane_index: HashMap<(u32, u32, Priority), u32>,
+    lanes: Arena<LaneId, Lane>,
+    lane_index: HashMap<(RouteId, LoopId, Priority), LaneId>,
     in_flight: InFlightCalls,
-    waiters: Vec<Waiter>,
-    free_waiters: Vec<u32>,
-    runs: Vec<Run>,
-    free_runs: Vec<u32>,
+    waiters: Arena<WaiterId, Waiter>,
+    runs: Arena<BatchId, Run>,
     waiting: usize,
     seq: u64,
     /// The largest cost that ever waited.
     largest: u64,
-    order: Arena<LaneKey, u64>,
-    run_order: Arena<(u64, u32), Units>,
+    order: Trees<LaneKey, u64>,
+    run_order: Trees<(u64, BatchId), Units>,
 
     windows: Vec<Window>,
     /// What all limits of windows are made from.
-    window_spec: u32,
+    window_spec: SpecId,
     /// When the first of them is to be looked at: it throttles or holds nobody any more.
     windows_due: Nanos,
     /// The breaker that each call in flight went through, and in which of its states.
@@ -213,19 +211,19 @@ pub struct Engine {
     /// What happened to windows and breakers.
     bulletin: Bulletin,
 
-    timers: Sorted<(Nanos, u32)>,
+    timers: Sorted<(Nanos, LimitId)>,
     deadlines: Deadlines,
     /// Limits to look at, some of them more than once.
-    dirty: BinaryHeap<Reverse<u32>>,
+    dirty: BinaryHeap<Reverse<LimitId>>,
     /// Empty, but not given back: whom to let go is found anew each time.
-    candidates: Vec<(u32, Candidate)>,
+    candidates: Vec<(LimitId, Candidate)>,
     verdicts: Vec<(Ticket, Verdict)>,
     loan_requests: Vec<LoanRequest>,
-    lent_limits: BTreeSet<u32>,
+    lent_limits: BTreeSet<LimitId>,
     /// What is written down before it is spent, if anything is.
     book: Option<Box<Book>>,
     /// Units of debt above the bound that were dropped, by limit.
-    dropped_debt: HashMap<u32, u64>,
+    dropped_debt: HashMap<LimitId, u64>,
     /// What the config no longer has, and still counts.
     retired: Retired,
     /// What API keys are named by.
@@ -244,41 +242,36 @@ impl Engine {
             unix_offset: i128::try_from(unix.as_nanos()).unwrap_or(i128::MAX) - i128::from(now.0),
             tag: fresh_tag(),
             epoch: 0,
-            specs: Vec::new(),
-            limits: Vec::new(),
-            free_limits: Vec::new(),
+            specs: Arena::default(),
+            limits: Arena::default(),
             global: Vec::new(),
-            services: Vec::new(),
+            services: Arena::default(),
             service_index: HashMap::new(),
             loop_types: HashMap::new(),
             loop_specs: Vec::new(),
             customs: Vec::new(),
-            skeletons: Vec::new(),
-            free_skeletons: Vec::new(),
+            skeletons: Arena::default(),
             key_gc_at: route::MAX_KEY_SKELETONS,
             skeleton_index: HashMap::new(),
             shapes: HashMap::new(),
-            key_instances: HashMap::new(),
-            loops: Vec::new(),
+            spec_names: HashMap::new(),
+            key_limits: KeyLimits::default(),
+            loops: Arena::default(),
             loop_index: LoopIndex::default(),
-            free_loops: Vec::new(),
             loop_hasher: hashbrown::DefaultHashBuilder::default(),
             hand: 0,
-            lanes: Vec::new(),
-            free_lanes: Vec::new(),
+            lanes: Arena::default(),
             lane_index: HashMap::new(),
             in_flight: InFlightCalls::default(),
-            waiters: Vec::new(),
-            free_waiters: Vec::new(),
-            runs: Vec::new(),
-            free_runs: Vec::new(),
+            waiters: Arena::default(),
+            runs: Arena::default(),
             waiting: 0,
             seq: 0,
             largest: 1,
-            order: Arena::default(),
-            run_order: Arena::default(),
+            order: Trees::default(),
+            run_order: Trees::default(),
             windows: Vec::new(),
-            window_spec: 0,
+            window_spec: SpecId::NIL,
             windows_due: Nanos::NEVER,
             passes: Vec::new(),
             patient: false,
@@ -372,17 +365,17 @@ impl Engine {
     pub fn set_wall_clock(&mut self, now: Nanos, unix: Duration) {
         let now = self.clock(now);
         self.unix_offset = i128::try_from(unix.as_nanos()).unwrap_or(i128::MAX) - i128::from(now.0);
-        let calendars: BTreeSet<u32> =
-            (0..self.specs.len() as u32).filter(|spec| self.specs[*spec as usize].has_calendar()).collect();
+        let calendars: BTreeSet<SpecId> =
+            self.specs.ids().filter(|spec| self.specs[*spec].has_calendar()).collect();
         if calendars.is_empty() {
             return;
         }
-        for limit in 0..self.limits.len() as u32 {
-            let held = &mut self.limits[limit as usize];
+        for limit in self.limits.ids() {
+            let held = &mut self.limits[limit];
             if calendars.contains(&held.spec)
                 && let Meter::Fixed(window) = &mut held.meter
                 && window.follow(self.unix_offset, now)
-                && !self.free_limits.contains(&limit)
+                && !self.limits.is_free(limit)
             {
                 self.touched(limit);
                 self.page_due(limit);

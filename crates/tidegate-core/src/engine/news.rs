@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::Engine;
 use crate::breaker::Effect;
+use crate::model::LimitId;
 use crate::time::Nanos;
 
 /// So many are kept for whoever asks; then the oldest go.
@@ -102,7 +103,7 @@ impl Engine {
     }
 
     /// What a report changed about a breaker.
-    pub(super) fn announce_breaker(&mut self, breaker: u32, effect: Effect) {
+    pub(super) fn announce_breaker(&mut self, breaker: LimitId, effect: Effect) {
         match effect {
             Effect::None | Effect::ProbeFreed => {}
             Effect::Opened { until } => {

@@ -9,17 +9,17 @@
 use super::contention::{Class, Contention, LaneKey};
 use super::lane::Lane;
 use super::{Engine, MILLION, Units};
+use crate::model::{LaneId, LimitId, LoopId, RouteId};
 use crate::time::{Nanos, whole_nanos};
-use crate::tree::NIL;
 
 impl Engine {
     /// Makes `limit` the one that decides the lane's time.
-    pub(super) fn bind(&mut self, lane: u32, limit: u32) {
-        let Lane { ref route, loop_, class, skeleton, .. } = self.lanes[lane as usize];
+    pub(super) fn bind(&mut self, lane: LaneId, limit: LimitId) {
+        let Lane { ref route, loop_, class, skeleton, .. } = self.lanes[lane];
         let route = route.clone();
         let slot = route.iter().find(|(id, _)| *id == limit).map_or(0, |(_, slot)| *slot);
-        let inverse = self.skeletons[skeleton as usize].inverse;
-        let demand = self.lanes[lane as usize].demand[slot as usize];
+        let inverse = self.skeletons[skeleton].inverse;
+        let demand = self.lanes[lane].demand[slot as usize];
 
         self.pin_flow(limit, class as u8, loop_);
         let contention = self.contention(limit);
@@ -36,7 +36,7 @@ impl Engine {
         }
         flow.lanes.push(lane);
 
-        let target = &mut self.lanes[lane as usize];
+        let target = &mut self.lanes[lane];
         target.bound = limit;
         target.stations.note(limit, self.now);
         target.slot = slot;
@@ -51,27 +51,27 @@ impl Engine {
 
     /// Whether what happens at a limit matters to lanes that pass through it and are bound at `bound`: by their
     /// bookings, by slots that are no longer there, or by what it reserves.
-    fn concerns(&self, limit: u32, bound: u32) -> bool {
-        let in_flight = |limit: u32| self.limits[limit as usize].meter.is_in_flight();
+    fn concerns(&self, limit: LimitId, bound: LimitId) -> bool {
+        let in_flight = |limit: LimitId| self.limits[limit].meter.is_in_flight();
         in_flight(limit) || !in_flight(bound) || self.reserves(limit)
     }
 
     /// Takes a lane out of the queue it stands in.
-    pub(super) fn unbind(&mut self, lane: u32) {
-        let Lane { ref route, loop_, class, bound, slot, .. } = self.lanes[lane as usize];
-        if bound == NIL {
+    pub(super) fn unbind(&mut self, lane: LaneId) {
+        let Lane { ref route, loop_, class, bound, slot, .. } = self.lanes[lane];
+        if bound.is_nil() {
             return;
         }
         let route = route.clone();
-        let demand = self.lanes[lane as usize].demand[slot as usize];
+        let demand = self.lanes[lane].demand[slot as usize];
         self.leave(lane);
-        self.lanes[lane as usize].bound = NIL;
+        self.lanes[lane].bound = LimitId::NIL;
         let mut forgotten = Vec::new();
         let contention = self.contention(bound);
         contention.bound -= 1;
         let was_first = contention.first == lane;
         if was_first {
-            contention.first = NIL;
+            contention.first = LaneId::NIL;
         }
         if let Some(held) = &mut contention.classes[class as usize] {
             held.demand -= demand;
@@ -92,7 +92,7 @@ impl Engine {
             self.forget_served(bound);
         }
         for (other, _) in route.iter().filter(|(other, _)| *other != bound) {
-            if let Some(through) = self.limits[*other as usize].contention.as_mut() {
+            if let Some(through) = self.limits[*other].contention.as_mut() {
                 // Whoever else is bound there watches again when that limit is looked at, which it is
                 // now. A watch that outlived its lane would keep an idle loop from being forgotten.
                 through.watchers.retain(|watcher| *watcher != bound);
@@ -112,7 +112,7 @@ impl Engine {
     }
 
     /// Nobody waits at a limit any more: whom it served is forgotten, and everybody starts equal.
-    pub(super) fn forget_served(&mut self, limit: u32) {
+    pub(super) fn forget_served(&mut self, limit: LimitId) {
         let classes = std::mem::take(&mut self.contention(limit).classes);
         for loop_ in classes.iter().flatten().flat_map(|class| class.flows.keys()) {
             self.unpin_loop(*loop_);
@@ -120,9 +120,9 @@ impl Engine {
     }
 
     /// A lane has that much more waiting at the limit that holds it.
-    pub(super) fn change_demand(&mut self, lane: u32, demand: i128) {
-        let Lane { bound, class, .. } = self.lanes[lane as usize];
-        if bound != NIL
+    pub(super) fn change_demand(&mut self, lane: LaneId, demand: i128) {
+        let Lane { bound, class, .. } = self.lanes[lane];
+        if !bound.is_nil()
             && let Some(held) = &mut self.contention(bound).classes[class as usize]
         {
             held.demand = held.demand.saturating_add_signed(demand);
@@ -130,22 +130,22 @@ impl Engine {
     }
 
     /// Gives a lane the place that its first call and its smallest cost deserve, after a call came or went.
-    pub(super) fn replace_lane(&mut self, lane: u32) {
-        let bound = self.lanes[lane as usize].bound;
-        if bound == NIL {
+    pub(super) fn replace_lane(&mut self, lane: LaneId) {
+        let bound = self.lanes[lane].bound;
+        if bound.is_nil() {
             return;
         }
         self.move_up_or_down(lane);
         self.queue_changed(bound);
         if self.contention(bound).first == lane {
-            let route = self.lanes[lane as usize].route.clone();
+            let route = self.lanes[lane].route.clone();
             self.mark_route(&route);
         }
     }
 
     /// Others came to be first at a limit, or may have. What a limit withholds from a lane that passes through it
     /// depends on who waits there, wherever that lane is bound.
-    fn queue_changed(&mut self, limit: u32) {
+    fn queue_changed(&mut self, limit: LimitId) {
         match self.reserves(limit) {
             true => self.touched(limit),
             false => self.mark(limit),
@@ -157,19 +157,19 @@ impl Engine {
     /// is left where it is: it gets another place anyway.
     pub(super) fn charge_flow(
         &mut self,
-        limit: u32,
-        payer: (u32, u32, u8),
+        limit: LimitId,
+        payer: (LoopId, RouteId, u8),
         units: i128,
         in_turn: bool,
-        going: u32,
+        going: LaneId,
     ) {
         let (loop_, skeleton, class) = payer;
         if self.class(limit, class).is_none() {
             return;
         }
         self.pin_flow(limit, class, loop_);
-        let inverse = i128::from(self.skeletons[skeleton as usize].inverse);
-        let Some(contention) = self.limits[limit as usize].contention.as_mut() else { return };
+        let inverse = i128::from(self.skeletons[skeleton].inverse);
+        let Some(contention) = self.limits[limit].contention.as_mut() else { return };
         let Some(held) = contention.classes[class as usize].as_mut() else { return };
         let vtime = held.vtime;
         let flow = held.flows.entry(loop_).or_default();
@@ -191,19 +191,19 @@ impl Engine {
     }
 
     /// A loop is about to have service at a limit: it must not be forgotten meanwhile.
-    fn pin_flow(&mut self, limit: u32, class: u8, loop_: u32) {
+    fn pin_flow(&mut self, limit: LimitId, class: u8, loop_: LoopId) {
         if self.class(limit, class).is_none_or(|class| !class.flows.contains_key(&loop_)) {
             self.pin_loop(loop_);
         }
     }
 
     /// The first-ranked lane at a limit.
-    pub(super) fn first(&self, limit: u32, now: Nanos) -> Option<u32> {
-        let contention = self.limits[limit as usize].contention.as_ref()?;
+    pub(super) fn first(&self, limit: LimitId, now: Nanos) -> Option<LaneId> {
+        let contention = self.limits[limit].contention.as_ref()?;
         if contention.bound == 0 {
             return None;
         }
-        let mut best: Option<u32> = None;
+        let mut best: Option<LaneId> = None;
         for class in contention.classes.iter().rev().flatten() {
             let Some((_, _, lane)) = self.order.first(class.root) else { continue };
             best = match best {
@@ -215,44 +215,43 @@ impl Engine {
     }
 
     /// Whether `low`, of a lower base priority, goes before `high` at this limit because of its age.
-    pub(super) fn passes_by_age(&self, limit: u32, low: u32, high: u32, now: Nanos) -> bool {
+    pub(super) fn passes_by_age(&self, limit: LimitId, low: LaneId, high: LaneId, now: Nanos) -> bool {
         self.level(low, now) > self.level(high, now) && self.has_credit(limit, low)
     }
 
-    pub(super) fn has_credit(&self, limit: u32, lane: u32) -> bool {
-        let (cap, _) = self.credit_rule(limit, self.lanes[lane as usize].skeleton);
+    pub(super) fn has_credit(&self, limit: LimitId, lane: LaneId) -> bool {
+        let (cap, _) = self.credit_rule(limit, self.lanes[lane].skeleton);
         let cost = self.head_cost(lane, limit);
-        let credit = self.limits[limit as usize].contention.as_ref().map_or(0, |held| held.credit);
+        let credit = self.limits[limit].contention.as_ref().map_or(0, |held| held.credit);
         credit >= i128::from(cost.min(cap)) * MILLION
     }
 
     /// The most credit that is saved up at a limit, in units, and the share that each grant adds, in
     /// millionths.
-    pub(super) fn credit_rule(&self, limit: u32, skeleton: u32) -> (u64, i128) {
-        let service = self.skeletons[skeleton as usize].service;
-        let share = self.services[service as usize].aging_share;
-        let whole = self.specs[self.limits[limit as usize].spec as usize].definition.whole();
+    pub(super) fn credit_rule(&self, limit: LimitId, skeleton: RouteId) -> (u64, i128) {
+        let service = self.skeletons[skeleton].service;
+        let share = self.services[service].aging_share;
+        let whole = self.specs[self.limits[limit].spec].definition.whole();
         let cap = (whole as u128 * share as u128 / MILLION as u128) as u64;
         (cap.max(1), share)
     }
 
     /// Base priority plus one level for every `aging` that its first call has waited.
-    pub(super) fn level(&self, lane: u32, now: Nanos) -> u64 {
-        let held = &self.lanes[lane as usize];
+    pub(super) fn level(&self, lane: LaneId, now: Nanos) -> u64 {
+        let held = &self.lanes[lane];
         let aging = self.aging_of(lane);
-        let waited =
-            self.head(lane).map_or(0, |head| whole_nanos(now.since(self.waiters[head as usize].enqueued)));
+        let waited = self.head(lane).map_or(0, |head| whole_nanos(now.since(self.waiters[head].enqueued)));
         held.class as u64 + waited / aging
     }
 
-    pub(super) fn aging_of(&self, lane: u32) -> u64 {
-        let skeleton = &self.skeletons[self.lanes[lane as usize].skeleton as usize];
-        self.services[skeleton.service as usize].aging
+    pub(super) fn aging_of(&self, lane: LaneId) -> u64 {
+        let skeleton = &self.skeletons[self.lanes[lane].skeleton];
+        self.services[skeleton.service].aging
     }
 
     /// When the order at a limit changes by age alone, the lanes staying as they are.
-    pub(super) fn next_aging(&self, limit: u32, now: Nanos) -> Nanos {
-        let Some(contention) = self.limits[limit as usize].contention.as_ref() else { return Nanos::NEVER };
+    pub(super) fn next_aging(&self, limit: LimitId, now: Nanos) -> Nanos {
+        let Some(contention) = self.limits[limit].contention.as_ref() else { return Nanos::NEVER };
         let classes = contention.classes.iter().flatten();
         let firsts = classes.filter_map(|class| self.order.first(class.root)).map(|(_, _, lane)| lane);
         if firsts.clone().nth(1).is_none() {
@@ -262,16 +261,16 @@ impl Engine {
     }
 
     /// When the lane's first call has waited long enough for the next level.
-    pub(super) fn next_level(&self, lane: u32, now: Nanos) -> Nanos {
+    pub(super) fn next_level(&self, lane: LaneId, now: Nanos) -> Nanos {
         let aging = self.aging_of(lane);
-        let enqueued = self.head(lane).map_or(now, |head| self.waiters[head as usize].enqueued);
+        let enqueued = self.head(lane).map_or(now, |head| self.waiters[head].enqueued);
         let waited = whole_nanos(now.since(enqueued));
         Nanos(enqueued.0.saturating_add((waited / aging + 1).saturating_mul(aging)))
     }
 
     /// Whether lane `a` goes before lane `b` at `limit`, where `b` need not be bound there.
-    pub(super) fn precedes(&self, limit: u32, a: u32, b: u32, now: Nanos) -> bool {
-        let (class_a, class_b) = (self.lanes[a as usize].class, self.lanes[b as usize].class);
+    pub(super) fn precedes(&self, limit: LimitId, a: LaneId, b: LaneId, now: Nanos) -> bool {
+        let (class_a, class_b) = (self.lanes[a].class, self.lanes[b].class);
         if class_a == class_b {
             return self.key_at(limit, a) < self.key_at(limit, b);
         }
@@ -283,14 +282,14 @@ impl Engine {
     }
 
     /// Between lanes that are bound at different limits: level, base priority, arrival.
-    pub(super) fn standing(&self, lane: u32, now: Nanos) -> (std::cmp::Reverse<(u64, u8)>, u64) {
-        let seq = self.head(lane).map_or(u64::MAX, |head| self.waiters[head as usize].seq);
-        (std::cmp::Reverse((self.level(lane, now), self.lanes[lane as usize].class as u8)), seq)
+    pub(super) fn standing(&self, lane: LaneId, now: Nanos) -> (std::cmp::Reverse<(u64, u8)>, u64) {
+        let seq = self.head(lane).map_or(u64::MAX, |head| self.waiters[head].seq);
+        (std::cmp::Reverse((self.level(lane, now), self.lanes[lane].class as u8)), seq)
     }
 
     /// What the lane's first call costs at a limit of its route.
-    pub(super) fn head_cost(&self, lane: u32, limit: u32) -> u64 {
-        let route = &self.lanes[lane as usize].route;
+    pub(super) fn head_cost(&self, lane: LaneId, limit: LimitId) -> u64 {
+        let route = &self.lanes[lane].route;
         let slot = route.iter().find(|(id, _)| *id == limit).map(|(_, slot)| *slot);
         match (slot, self.head(lane)) {
             (Some(slot), Some(head)) => self.run_of(head).like.units[slot as usize],
@@ -298,41 +297,41 @@ impl Engine {
         }
     }
 
-    pub(super) fn head_units(&self, lane: u32) -> Units {
+    pub(super) fn head_units(&self, lane: LaneId) -> Units {
         self.head(lane).map_or(Units::default(), |head| self.run_of(head).like.units)
     }
 
     /// Everything about waiting at a limit, made if it is not there.
-    pub(super) fn contention(&mut self, limit: u32) -> &mut Contention {
-        let limit = &mut self.limits[limit as usize];
+    pub(super) fn contention(&mut self, limit: LimitId) -> &mut Contention {
+        let limit = &mut self.limits[limit];
         (limit.plain, limit.promised) = (false, false);
         limit.contention.get_or_insert_default()
     }
 
-    pub(super) fn class(&self, limit: u32, class: u8) -> Option<&Class> {
-        self.limits[limit as usize].contention.as_ref()?.classes[class as usize].as_deref()
+    pub(super) fn class(&self, limit: LimitId, class: u8) -> Option<&Class> {
+        self.limits[limit].contention.as_ref()?.classes[class as usize].as_deref()
     }
 
-    fn key_at(&self, limit: u32, lane: u32) -> LaneKey {
-        let held = &self.lanes[lane as usize];
+    fn key_at(&self, limit: LimitId, lane: LaneId) -> LaneKey {
+        let held = &self.lanes[lane];
         let tag = self.class(limit, held.class as u8).map_or(0, |class| class.tag(held.loop_));
-        let seq = self.head(lane).map_or(u64::MAX, |head| self.waiters[head as usize].seq);
+        let seq = self.head(lane).map_or(u64::MAX, |head| self.waiters[head].seq);
         (tag, seq, lane)
     }
 
     /// Where a lane belongs in the queue it is bound to: its key there, and the least that it costs.
-    fn rank(&self, lane: u32) -> Option<(LaneKey, u64)> {
-        let Lane { head, runs, bound, class, loop_, slot, .. } = self.lanes[lane as usize];
+    fn rank(&self, lane: LaneId) -> Option<(LaneKey, u64)> {
+        let Lane { head, runs, bound, class, loop_, slot, .. } = self.lanes[lane];
         let least = self.run_order.summary(runs)?[slot as usize];
         let tag = self.class(bound, class as u8)?.tag(loop_);
-        Some(((tag, self.waiters[head as usize].seq, lane), least))
+        Some(((tag, self.waiters[head].seq, lane), least))
     }
 
-    fn enter(&mut self, lane: u32) {
+    fn enter(&mut self, lane: LaneId) {
         let Some((key, least)) = self.rank(lane) else { return };
-        let held = &mut self.lanes[lane as usize];
+        let held = &mut self.lanes[lane];
         (held.key, held.least) = (key, least);
-        if let Some(contention) = self.limits[held.bound as usize].contention.as_mut()
+        if let Some(contention) = self.limits[held.bound].contention.as_mut()
             && let Some(class) = &mut contention.classes[held.class as usize]
         {
             self.order.insert(&mut class.root, key, least);
@@ -340,24 +339,24 @@ impl Engine {
     }
 
     /// Moves a lane to where it now belongs.
-    fn move_up_or_down(&mut self, lane: u32) {
+    fn move_up_or_down(&mut self, lane: LaneId) {
         let Some((key, least)) = self.rank(lane) else { return };
-        let held = &mut self.lanes[lane as usize];
+        let held = &mut self.lanes[lane];
         if (key, least) == (held.key, held.least) {
             return;
         }
         let before = std::mem::replace(&mut held.key, key);
         held.least = least;
-        if let Some(contention) = self.limits[held.bound as usize].contention.as_mut()
+        if let Some(contention) = self.limits[held.bound].contention.as_mut()
             && let Some(class) = &mut contention.classes[held.class as usize]
         {
             self.order.replace(&mut class.root, before, key, least);
         }
     }
 
-    fn leave(&mut self, lane: u32) {
-        let Lane { key, bound, class, .. } = self.lanes[lane as usize];
-        if let Some(contention) = self.limits[bound as usize].contention.as_mut()
+    fn leave(&mut self, lane: LaneId) {
+        let Lane { key, bound, class, .. } = self.lanes[lane];
+        if let Some(contention) = self.limits[bound].contention.as_mut()
             && let Some(held) = contention.classes[class as usize].as_mut()
         {
             self.order.remove(&mut held.root, key);

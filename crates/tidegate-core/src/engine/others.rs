@@ -8,6 +8,7 @@ use super::hear::{BURST_PART, comes_late};
 use super::lesson::Lesson;
 use super::school::{Marked, ON_ITS_WAY};
 use crate::algorithm::Meter;
+use crate::model::LimitId;
 use crate::time::Nanos;
 
 /// What others take is looked at this many times in a window.
@@ -32,20 +33,19 @@ impl Engine {
         if self.sees_algorithm(limit, mark, at, told, now) {
             return;
         }
-        let spec = &self.specs[self.limits[limit as usize].spec as usize];
+        let spec = &self.specs[self.limits[limit].spec];
         let Some(rate) = spec.written.rate_of() else { return };
         let units = spec.learned.told(rate.units());
         let window = rate.window();
         let same_n = told.limit.is_none_or(|stated| stated == units);
-        if let (Meter::Fixed(fixed), Some(reset), true) =
-            (&mut self.limits[limit as usize].meter, told.reset, same_n)
+        if let (Meter::Fixed(fixed), Some(reset), true) = (&mut self.limits[limit].meter, told.reset, same_n)
             && fixed.ends_by(now.after(reset), now)
         {
             self.page_due(limit);
             self.touched(limit);
         }
-        let spec = &self.specs[self.limits[limit as usize].spec as usize];
-        let (whole, until) = match &self.limits[limit as usize].meter {
+        let spec = &self.specs[self.limits[limit].spec];
+        let (whole, until) = match &self.limits[limit].meter {
             Meter::Bucket(_) => {
                 (spec.learned.bucket.unwrap_or(spec.written.whole()).min(units), Nanos::NEVER)
             }
@@ -84,8 +84,8 @@ impl Engine {
     }
 
     /// Charges what others took to a limit; says how much of it counts there.
-    pub(super) fn charge_others(&mut self, limit: u32, units: u64, now: Nanos) -> u64 {
-        let units = self.limits[limit as usize].meter.charge_others(units, now);
+    pub(super) fn charge_others(&mut self, limit: LimitId, units: u64, now: Nanos) -> u64 {
+        let units = self.limits[limit].meter.charge_others(units, now);
         self.charge_lent(limit, units, now);
         if units > 0 {
             self.touched(limit);
@@ -98,7 +98,7 @@ impl Engine {
     }
 
     /// Gives back up to `units` that were charged for others and, `with_own`, for refused requests of ours.
-    fn refund_others(&mut self, limit: u32, units: u64, with_own: bool, now: Nanos) {
+    fn refund_others(&mut self, limit: LimitId, units: u64, with_own: bool, now: Nanos) {
         let mut left = units;
         while left > 0
             && let Some(mirror) = self.school.mirrors.get_mut(&limit)
@@ -109,8 +109,8 @@ impl Engine {
         }
     }
 
-    pub(super) fn give_back_to_others(&mut self, limit: u32, units: u64, charged: Nanos, now: Nanos) {
-        self.limits[limit as usize].meter.refund(units, charged, now);
+    pub(super) fn give_back_to_others(&mut self, limit: LimitId, units: u64, charged: Nanos, now: Nanos) {
+        self.limits[limit].meter.refund(units, charged, now);
         self.touched(limit);
         if self.school.keeps_books {
             let limit = self.limit_name(limit);
@@ -119,23 +119,23 @@ impl Engine {
     }
 
     /// What others take before we hear of it is left alone.
-    fn leave_room_for_others(&mut self, limit: u32, window: Duration, now: Nanos) {
-        let index = self.limits[limit as usize].spec;
+    fn leave_room_for_others(&mut self, limit: LimitId, window: Duration, now: Nanos) {
+        let index = self.limits[limit].spec;
         let Some(mirror) = self.school.mirrors.get_mut(&limit) else { return };
         let Some(others) = mirror.look(window, window / LOOKS, now) else { return };
         // They come as they like: what we expect of them is charged, and some times what that may differ by left alone.
         let unheard = others * mirror.lag();
-        let spec = &self.specs[index as usize];
+        let spec = &self.specs[index];
         let Some(rate) = spec.written.rate_of().filter(|_| !spec.per_key) else { return };
         // A bucket may be small, and what is left alone in it is not lost.
-        let margin = if matches!(self.limits[limit as usize].meter, Meter::Bucket(_)) { 2.0 } else { 2.5 };
+        let margin = if matches!(self.limits[limit].meter, Meter::Bucket(_)) { 2.0 } else { 2.5 };
         let guard = match others * window.as_secs_f64() < rate.units() as f64 * NOBODY {
             true => 0,
             false => (margin * unheard.sqrt()).ceil() as u64,
         };
         let before = spec.learned.guard;
         if guard.abs_diff(before) > before / 4 {
-            self.specs[index as usize].learned.guard = guard;
+            self.specs[index].learned.guard = guard;
             self.relearn(index, now);
             let limit = self.limit_name(limit);
             self.tell(Lesson::Others { limit, rate: others });

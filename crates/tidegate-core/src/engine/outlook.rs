@@ -11,6 +11,7 @@ use super::judge::Role;
 use super::pass::Arrival;
 use super::{Engine, MAX_UNIT_KINDS, Units};
 use crate::call::Call;
+use crate::model::{LaneId, LimitId};
 use crate::refusal::{Reason, Refusal};
 use crate::time::Nanos;
 
@@ -54,7 +55,7 @@ impl Engine {
                 (reason, limit) => Err(Refusal { reason, limit, ..refusal }),
             };
         }
-        if self.skeletons[skeleton as usize].observe {
+        if self.skeletons[skeleton].observe {
             return Ok(Outlook::Goes);
         }
         Ok(self.look_ahead(&arrival, call, now))
@@ -68,7 +69,7 @@ impl Engine {
                 return Outlook::Goes;
             }
             let ahead = self.ahead_of_arrival(lane, arrived);
-            return self.would_wait(self.lanes[lane as usize].bound, lane, &ahead, units, now);
+            return self.would_wait(self.lanes[lane].bound, lane, &ahead, units, now);
         }
         // It stands in no queue, and is gone before anybody has seen it.
         let (waiter, lane) = self.seat(arrival, call, Nanos::NEVER, arrived);
@@ -83,16 +84,16 @@ impl Engine {
     /// What a call of `lane` is told that has `ahead` of its own lane before it, if `limit` holds it.
     fn would_wait(
         &mut self,
-        limit: u32,
-        lane: u32,
+        limit: LimitId,
+        lane: LaneId,
         ahead: &[u128; MAX_UNIT_KINDS],
         units: &Units,
         now: Nanos,
     ) -> Outlook {
         let position = 1 + self.ranked_ahead(limit, lane, ahead, self.seq + 1, now);
-        let when = match self.limits[limit as usize].meter.is_in_flight() {
+        let when = match self.limits[limit].meter.is_in_flight() {
             // A slot comes back at no known time, but the next probe of a breaker goes at a known one.
-            true => self.limits[limit as usize].meter.earliest(1, 0),
+            true => self.limits[limit].meter.earliest(1, 0),
             false => self.forecast_behind(lane, ahead, units, limit, now),
         };
         let expected = (!when.is_never() && when > now).then(|| when.since(now));

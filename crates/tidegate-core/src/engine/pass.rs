@@ -12,15 +12,15 @@ use super::route::Skeleton;
 use super::{Engine, Grant, SLOT, Units};
 use crate::call::Call;
 use crate::limit::{Limit, Spec};
+use crate::model::{Arena, LimitId, LoopId, RouteId, SpecId};
 use crate::priority::Priority;
 use crate::refusal::Refusal;
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 /// A call on its way in: where it goes, for whom, and what it takes.
 pub(super) struct Arrival {
-    pub skeleton: u32,
-    pub loop_: u32,
+    pub skeleton: RouteId,
+    pub loop_: LoopId,
     pub class: Priority,
     pub units: Units,
 }
@@ -28,7 +28,7 @@ pub(super) struct Arrival {
 impl Engine {
     /// The route of a call whose cost is one.
     #[inline(always)]
-    pub(super) fn route_for(&mut self, call: &Call, now: Nanos) -> Result<u32, Refusal> {
+    pub(super) fn route_for(&mut self, call: &Call, now: Nanos) -> Result<RouteId, Refusal> {
         let skeleton = match self.known_route(call) {
             Some(skeleton) => skeleton,
             None => self.find_route(call, now)?,
@@ -39,21 +39,16 @@ impl Engine {
         Ok(skeleton)
     }
 
-    pub(super) fn arrive(&mut self, skeleton: u32, call: &Call, now: Nanos) -> Arrival {
+    pub(super) fn arrive(&mut self, skeleton: RouteId, call: &Call, now: Nanos) -> Arrival {
         let (loop_, class) = self.on_behalf_of(skeleton, call, now);
-        Arrival {
-            skeleton,
-            loop_,
-            class,
-            units: self.skeletons[skeleton as usize].layout.units_of(&call.said.cost),
-        }
+        Arrival { skeleton, loop_, class, units: self.skeletons[skeleton].layout.units_of(&call.said.cost) }
     }
 
     /// The loop and the base priority of a call.
     #[inline(always)]
-    fn on_behalf_of(&mut self, skeleton: u32, call: &Call, now: Nanos) -> (u32, Priority) {
+    fn on_behalf_of(&mut self, skeleton: RouteId, call: &Call, now: Nanos) -> (LoopId, Priority) {
         let loop_ = self.loop_for(call.said.loop_id.as_ref(), now);
-        (loop_, call.said.priority.unwrap_or(self.skeletons[skeleton as usize].priority))
+        (loop_, call.said.priority.unwrap_or(self.skeletons[skeleton].priority))
     }
 
     /// Lets a call go that fits, if nobody waits at any of its limits. Else it has arrived, and it is for others to say
@@ -61,13 +56,13 @@ impl Engine {
     #[inline(always)]
     pub(super) fn pass_or_arrive(
         &mut self,
-        skeleton: u32,
+        skeleton: RouteId,
         call: &Call,
         now: Nanos,
     ) -> ControlFlow<Grant, Arrival> {
         let (loop_, class) = self.on_behalf_of(skeleton, call, now);
         let arranged;
-        let layout = &self.skeletons[skeleton as usize].layout;
+        let layout = &self.skeletons[skeleton].layout;
         let units = match layout.as_in_cost() {
             true => call.said.cost.known(),
             false => {
@@ -86,14 +81,14 @@ impl Engine {
     #[inline(always)]
     fn pass(
         &mut self,
-        skeleton: u32,
-        loop_: u32,
+        skeleton: RouteId,
+        loop_: LoopId,
         class: Priority,
         units: &Units,
         now: Nanos,
     ) -> Option<Grant> {
         let Engine { skeletons, limits, specs, loops, in_flight, .. } = self;
-        let held = &mut skeletons[skeleton as usize];
+        let held = &mut skeletons[skeleton];
         // Throttled calls count several times, which is for the longer way to see to.
         if held.penalty > 0 {
             return None;
@@ -101,15 +96,15 @@ impl Engine {
         let mut left = take_plain(&held.uses, limits, units, now);
         while let [(limit, slot), rest @ ..] = left {
             let cost = units[(slot & SLOT) as usize];
-            if !take_if_open(&mut limits[*limit as usize], specs, class, cost, now) {
+            if !take_if_open(&mut limits[*limit], specs, class, cost, now) {
                 let taken = held.uses.len() - left.len();
                 self.put_back(skeleton, loop_, units, taken, now);
                 return None;
             }
             left = take_plain(rest, limits, units, now);
         }
-        if loop_ != NIL
-            && let Err(taken) = pass_own(held, &mut loops[loop_ as usize], limits, specs, class, units, now)
+        if !loop_.is_nil()
+            && let Err(taken) = pass_own(held, &mut loops[loop_], limits, specs, class, units, now)
         {
             let taken = held.uses.len() + taken;
             self.put_back(skeleton, loop_, units, taken, now);
@@ -127,13 +122,13 @@ impl Engine {
 
     /// Undoes the first `taken` limits of a route.
     #[cold]
-    fn put_back(&mut self, skeleton: u32, loop_: u32, units: &Units, taken: usize, now: Nanos) {
+    fn put_back(&mut self, skeleton: RouteId, loop_: LoopId, units: &Units, taken: usize, now: Nanos) {
         if taken == 0 {
             return;
         }
         let route = self.route_of(skeleton, loop_);
         for &(limit, slot) in &route[..taken] {
-            let (held, cost) = (&mut self.limits[limit as usize], units[slot as usize]);
+            let (held, cost) = (&mut self.limits[limit], units[slot as usize]);
             if cost > 0 || held.meter.is_in_flight() {
                 held.meter.put_back(cost, now);
                 held.lent.iter_mut().for_each(|lent| lent.put_back(cost, now));
@@ -142,12 +137,12 @@ impl Engine {
     }
 
     /// Limits of a route that have little left of what was lent to them ask for more.
-    fn ask_on_route(&mut self, skeleton: u32, loop_: u32, now: Nanos) {
+    fn ask_on_route(&mut self, skeleton: RouteId, loop_: LoopId, now: Nanos) {
         let is_low = |limit: &Limit| limit.lent.as_ref().is_some_and(|lent| lent.is_low());
-        let held = &self.skeletons[skeleton as usize];
-        let mut low = held.uses.iter().any(|(limit, _)| is_low(&self.limits[*limit as usize]));
-        let mut own = self.loops.get(loop_ as usize).map_or(NIL, |record| record.first);
-        while let Some(limit) = self.limits.get(own as usize) {
+        let held = &self.skeletons[skeleton];
+        let mut low = held.uses.iter().any(|(limit, _)| is_low(&self.limits[*limit]));
+        let mut own = self.loops.get(loop_).map_or(LimitId::NIL, |record| record.first);
+        while let Some(limit) = self.limits.get(own) {
             low |= is_low(limit);
             own = limit.sibling;
         }
@@ -164,15 +159,15 @@ impl Engine {
 fn pass_own(
     held: &Skeleton,
     record: &mut LoopRecord,
-    limits: &mut [Limit],
-    specs: &[Spec],
+    limits: &mut Arena<LimitId, Limit>,
+    specs: &Arena<SpecId, Spec>,
     class: Priority,
     units: &Units,
     now: Nanos,
 ) -> Result<(), usize> {
     let mut at = record.first;
     for (taken, &slot) in held.loop_slots.iter().enumerate() {
-        let Some(limit) = limits.get_mut(at as usize) else { break };
+        let Some(limit) = limits.get_mut(at) else { break };
         if !take_if_open(limit, specs, class, units[(slot & SLOT) as usize], now) {
             return Err(taken);
         }
@@ -185,9 +180,14 @@ fn pass_own(
 /// Takes from one limit after the other as long as each is open at first sight. Says which are left.
 // By itself, since it is what takes most of the time: here all that it needs stays in registers.
 #[inline(never)]
-fn take_plain<'a>(mut uses: &'a [Use], limits: &mut [Limit], units: &Units, now: Nanos) -> &'a [Use] {
+fn take_plain<'a>(
+    mut uses: &'a [Use],
+    limits: &mut Arena<LimitId, Limit>,
+    units: &Units,
+    now: Nanos,
+) -> &'a [Use] {
     while let [(limit, slot), rest @ ..] = uses {
-        let limit = &mut limits[*limit as usize];
+        let limit = &mut limits[*limit];
         if !limit.plain || !limit.meter.try_take_quickly(units[(slot & SLOT) as usize], now) {
             break;
         }
@@ -197,7 +197,13 @@ fn take_plain<'a>(mut uses: &'a [Use], limits: &mut [Limit], units: &Units, now:
 }
 
 /// Takes `cost` from a limit at which nobody waits, if it fits.
-fn take_if_open(limit: &mut Limit, specs: &[Spec], class: Priority, cost: u64, now: Nanos) -> bool {
+fn take_if_open(
+    limit: &mut Limit,
+    specs: &Arena<SpecId, Spec>,
+    class: Priority,
+    cost: u64,
+    now: Nanos,
+) -> bool {
     // A cost of nothing passes a limit on a rate whatever its state; a budget still has to be open.
     limit.plain && limit.meter.try_take_quickly(cost, now)
         || limit.promised && cost > 0 && take_promised(limit, cost, now)
@@ -218,11 +224,17 @@ fn take_promised(limit: &mut Limit, cost: u64, now: Nanos) -> bool {
 }
 
 #[cold]
-fn take_if_really_open(limit: &mut Limit, specs: &[Spec], class: Priority, cost: u64, now: Nanos) -> bool {
+fn take_if_really_open(
+    limit: &mut Limit,
+    specs: &Arena<SpecId, Spec>,
+    class: Priority,
+    cost: u64,
+    now: Nanos,
+) -> bool {
     if limit.contention.is_some() {
         return false;
     }
-    let withheld = specs[limit.spec as usize].withheld[class as usize];
+    let withheld = specs[limit.spec].withheld[class as usize];
     let Limit { meter, lent, .. } = limit;
     let nothing = cost == 0 && !meter.is_in_flight();
     let Some(lent) = lent else { return nothing || meter.try_take(cost, withheld, now) };

@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::arrived::Arrived;
 use super::lane::{Lane, Like, Run};
 use super::{Engine, MAX_UNIT_KINDS, Ticket, Units};
+use crate::model::{LaneId, LimitId, WaiterId};
 use crate::time::Nanos;
 
 /// Where a waiting call stands.
@@ -30,25 +31,25 @@ impl Engine {
     pub(super) fn forecast(&mut self, ticket: Ticket, now: Nanos) -> Nanos {
         let Run { lane, like: Like { units, .. }, .. } = *self.run_of(ticket.index);
         let ahead = self.ahead_in_lane(lane, ticket.index);
-        self.forecast_behind(lane, &ahead, &units, self.lanes[lane as usize].bound, now)
+        self.forecast_behind(lane, &ahead, &units, self.lanes[lane].bound, now)
     }
 
     /// When a call of `lane` is expected to go that has `ahead` of its own lane before it, if `bound` holds the
     /// lane.
     pub(super) fn forecast_behind(
         &mut self,
-        lane: u32,
+        lane: LaneId,
         ahead: &[u128; MAX_UNIT_KINDS],
         units: &Units,
-        bound: u32,
+        bound: LimitId,
         now: Nanos,
     ) -> Nanos {
         let mut when = now;
         // What its own lane takes before it is sure to be ahead of it at every limit.
-        for index in 0..self.lanes[lane as usize].route.len() {
-            let (limit, slot) = self.lanes[lane as usize].route[index];
+        for index in 0..self.lanes[lane].route.len() {
+            let (limit, slot) = self.lanes[lane].route[index];
             let cost = units[slot as usize];
-            if cost == 0 || self.limits[limit as usize].meter.is_in_flight() {
+            if cost == 0 || self.limits[limit].meter.is_in_flight() {
                 continue;
             }
             let mut ahead = ahead[slot as usize];
@@ -57,15 +58,15 @@ impl Engine {
             }
             let needs = ahead.saturating_add(u128::from(cost));
             let withheld = self.withheld(limit, lane, now);
-            when = when.max(self.limits[limit as usize].meter.flows_by(needs, withheld, now));
+            when = when.max(self.limits[limit].meter.flows_by(needs, withheld, now));
         }
         when
     }
 
     /// Units of the calls of a lane that came before one that is about to wait there.
-    pub(super) fn ahead_of_arrival(&self, lane: u32, arrived: Arrived) -> [u128; MAX_UNIT_KINDS] {
-        let Lane { tail, demand, .. } = self.lanes[lane as usize];
-        let earlier = |call: &u32| self.waiters[*call as usize].seq < arrived.seq;
+    pub(super) fn ahead_of_arrival(&self, lane: LaneId, arrived: Arrived) -> [u128; MAX_UNIT_KINDS] {
+        let Lane { tail, demand, .. } = self.lanes[lane];
+        let earlier = |call: &WaiterId| self.waiters[*call].seq < arrived.seq;
         if earlier(&tail) {
             return demand;
         }
@@ -77,8 +78,8 @@ impl Engine {
     }
 
     /// Units of earlier calls of the same lane.
-    fn ahead_in_lane(&self, lane: u32, waiter: u32) -> [u128; MAX_UNIT_KINDS] {
-        let held = &self.lanes[lane as usize];
+    fn ahead_in_lane(&self, lane: LaneId, waiter: WaiterId) -> [u128; MAX_UNIT_KINDS] {
+        let held = &self.lanes[lane];
         let mut ahead = [0; MAX_UNIT_KINDS];
         if held.tail == waiter {
             let own = &self.run_of(waiter).like.units;
@@ -93,17 +94,17 @@ impl Engine {
 
     /// Units of other lanes at the limit that holds this one, or will, which go before a call that has `own`
     /// units of its own lane before it.
-    fn ahead_of_lane(&self, lane: u32, limit: u32, slot: u8, own: u128) -> u128 {
-        let Lane { bound, class, loop_, skeleton, .. } = self.lanes[lane as usize];
-        let Some(contention) = &self.limits[limit as usize].contention else { return 0 };
+    fn ahead_of_lane(&self, lane: LaneId, limit: LimitId, slot: u8, own: u128) -> u128 {
+        let Lane { bound, class, loop_, skeleton, .. } = self.lanes[lane];
+        let Some(contention) = &self.limits[limit].contention else { return 0 };
         if bound == limit && contention.bound == 1 {
             return 0;
         }
         let higher = contention.classes[class as usize + 1..].iter().flatten().map(|class| class.demand);
         let mut ahead = higher.fold(0_u128, u128::saturating_add);
         if let Some(held) = &contention.classes[class as usize] {
-            let inverse = u128::from(self.skeletons[skeleton as usize].inverse);
-            let mine = if bound == limit { self.lanes[lane as usize].demand[slot as usize] } else { 0 };
+            let inverse = u128::from(self.skeletons[skeleton].inverse);
+            let mine = if bound == limit { self.lanes[lane].demand[slot as usize] } else { 0 };
             let start = held.tag(loop_).saturating_add(own.saturating_mul(inverse));
             // While this loop's tag goes from the virtual time to `start`, each other loop is served its
             // weight times that stretch.
@@ -123,9 +124,9 @@ impl Engine {
             return None;
         }
         let lane = self.run_of(ticket.index).lane;
-        let enqueued = self.waiters[ticket.index as usize].enqueued;
-        let bound = self.lanes[lane as usize].bound;
-        let slot_wait = self.limits[bound as usize].meter.is_in_flight();
+        let enqueued = self.waiters[ticket.index].enqueued;
+        let bound = self.lanes[lane].bound;
+        let slot_wait = self.limits[bound].meter.is_in_flight();
         let when = self.forecast(ticket, now);
         Some(Place {
             position: 1 + self.ranked_before(lane, ticket.index, now),
@@ -136,27 +137,26 @@ impl Engine {
     }
 
     /// How many calls at the same limit rank before one. Looks at all of them.
-    fn ranked_before(&self, lane: u32, waiter: u32, now: Nanos) -> usize {
+    fn ranked_before(&self, lane: LaneId, waiter: WaiterId, now: Nanos) -> usize {
         let ahead = self.ahead_in_lane(lane, waiter);
-        let seq = self.waiters[waiter as usize].seq;
-        self.ranked_ahead(self.lanes[lane as usize].bound, lane, &ahead, seq, now)
+        let seq = self.waiters[waiter].seq;
+        self.ranked_ahead(self.lanes[lane].bound, lane, &ahead, seq, now)
     }
 
     /// How many calls at `limit` rank before one of `lane` that has `ahead` of its own lane before it, whether the lane
     /// stands there or would.
     pub(super) fn ranked_ahead(
         &self,
-        limit: u32,
-        lane: u32,
+        limit: LimitId,
+        lane: LaneId,
         ahead: &[u128; MAX_UNIT_KINDS],
         seq: u64,
         now: Nanos,
     ) -> usize {
-        let Lane { bound, class, key: (own_tag, ..), skeleton, loop_, ref route, .. } =
-            self.lanes[lane as usize];
-        let Some(contention) = &self.limits[limit as usize].contention else { return 0 };
+        let Lane { bound, class, key: (own_tag, ..), skeleton, loop_, ref route, .. } = self.lanes[lane];
+        let Some(contention) = &self.limits[limit].contention else { return 0 };
         let slot = route.iter().find(|(id, _)| *id == limit).map_or(0, |(_, slot)| *slot);
-        let inverse = u128::from(self.skeletons[skeleton as usize].inverse);
+        let inverse = u128::from(self.skeletons[skeleton].inverse);
         let tag = match &contention.classes[class as usize] {
             Some(held) if bound != limit => held.tag(loop_),
             _ => own_tag,
@@ -169,7 +169,7 @@ impl Engine {
                 let higher = index > class as usize && !self.passes_by_age(limit, lane, other, now);
                 let older = index < class as usize && self.passes_by_age(limit, other, lane, now);
                 if higher {
-                    before += self.lanes[other as usize].len as usize;
+                    before += self.lanes[other].len as usize;
                 } else if older {
                     before += 1;
                 } else if index == class as usize {
@@ -182,14 +182,14 @@ impl Engine {
     }
 
     /// The start tags that the calls of a lane will have at the limit that holds the lane, and their arrivals.
-    fn start_tags(&self, lane: u32) -> impl Iterator<Item = (u128, u64)> + '_ {
-        let Lane { slot, skeleton, key: (mut tag, ..), .. } = self.lanes[lane as usize];
-        let inverse = u128::from(self.skeletons[skeleton as usize].inverse);
+    fn start_tags(&self, lane: LaneId) -> impl Iterator<Item = (u128, u64)> + '_ {
+        let Lane { slot, skeleton, key: (mut tag, ..), .. } = self.lanes[lane];
+        let inverse = u128::from(self.skeletons[skeleton].inverse);
         self.calls_of(lane).map(move |call| {
             let cost = u128::from(self.run_of(call).like.units[slot as usize]);
             let start = tag;
             tag = tag.saturating_add(cost.saturating_mul(inverse));
-            (start, self.waiters[call as usize].seq)
+            (start, self.waiters[call].seq)
         })
     }
 }

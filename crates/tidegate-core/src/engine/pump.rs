@@ -18,6 +18,7 @@ use super::judge::Role;
 use super::lane::{Lane, Use};
 use super::{Engine, Grant, MILLION, Ticket, Units, Verdict};
 use crate::algorithm::Meter;
+use crate::model::{LaneId, LimitId, LoopId, RouteId, WaiterId};
 use crate::priority::Priority;
 use crate::time::Nanos;
 use crate::tree::NIL;
@@ -29,8 +30,8 @@ const LATE: u64 = 20_000_000;
 /// A call that may go.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
-    lane: u32,
-    waiter: u32,
+    lane: LaneId,
+    waiter: WaiterId,
     in_turn: bool,
 }
 
@@ -67,11 +68,11 @@ impl Engine {
     }
 
     /// The best by standing of those that need not let another go first.
-    fn best(&self, candidates: &[(u32, Candidate)], now: Nanos) -> Candidate {
-        let rank = |(at, candidate): &&(u32, Candidate)| {
+    fn best(&self, candidates: &[(LimitId, Candidate)], now: Nanos) -> Candidate {
+        let rank = |(at, candidate): &&(LimitId, Candidate)| {
             (!candidate.in_turn, self.standing(candidate.lane, now), *at)
         };
-        let yields = |one: &(u32, Candidate)| candidates.iter().any(|other| self.yields(one, other, now));
+        let yields = |one: &(LimitId, Candidate)| candidates.iter().any(|other| self.yields(one, other, now));
         let best = candidates.iter().min_by_key(rank).expect("there are several");
         if !yields(best) {
             return best.1;
@@ -82,19 +83,19 @@ impl Engine {
 
     /// Whether one that is first at its limit lets another go first that is so elsewhere: by the order of the limits
     /// that decide their times, where both pass them. Where these contradict each other, neither yields.
-    fn yields(&self, one: &(u32, Candidate), other: &(u32, Candidate), now: Nanos) -> bool {
+    fn yields(&self, one: &(LimitId, Candidate), other: &(LimitId, Candidate), now: Nanos) -> bool {
         let ((own, one), (theirs, other)) = (one, other);
         if !one.in_turn || !other.in_turn || one.lane == other.lane {
             return false;
         }
-        let passes = |lane: u32, limit: u32| self.head_cost(lane, limit) > 0;
+        let passes = |lane: LaneId, limit: LimitId| self.head_cost(lane, limit) > 0;
         passes(one.lane, *theirs)
             && self.precedes(*theirs, other.lane, one.lane, now)
             && !(passes(other.lane, *own) && self.precedes(*own, one.lane, other.lane, now))
     }
 
     /// The first of the limits to look at; each is looked at once, however often it was marked.
-    fn next_marked(&mut self) -> Option<u32> {
+    fn next_marked(&mut self) -> Option<LimitId> {
         let Reverse(limit) = self.dirty.pop()?;
         while self.dirty.peek() == Some(&Reverse(limit)) {
             self.dirty.pop();
@@ -103,7 +104,7 @@ impl Engine {
     }
 
     /// Who may go at a limit, if anybody.
-    fn look(&mut self, limit: u32, now: Nanos) -> Option<Candidate> {
+    fn look(&mut self, limit: LimitId, now: Nanos) -> Option<Candidate> {
         loop {
             let Some(lane) = self.first(limit, now) else {
                 self.arm(limit, Nanos::NEVER);
@@ -125,14 +126,14 @@ impl Engine {
                     if held.by_rank {
                         self.arm_sooner(limit, self.next_level(lane, now));
                     }
-                    if self.limits[limit as usize].meter.is_in_flight() {
+                    if self.limits[limit].meter.is_in_flight() {
                         self.note_booking(limit, lane, Nanos::NEVER);
-                        self.want_loan(limit, units[self.lanes[lane as usize].slot as usize], now);
+                        self.want_loan(limit, units[self.lanes[lane].slot as usize], now);
                         return None;
                     }
                     let booked = self.booking(lane, now);
                     self.note_booking(limit, lane, booked);
-                    self.want_loan(limit, units[self.lanes[lane as usize].slot as usize], now);
+                    self.want_loan(limit, units[self.lanes[lane].slot as usize], now);
                     if self.waits_alone(limit, lane) {
                         return None;
                     }
@@ -143,18 +144,18 @@ impl Engine {
     }
 
     /// Whether all that waits at a limit are calls like the first of them: what holds that one holds them all.
-    fn waits_alone(&self, limit: u32, first: u32) -> bool {
-        let Lane { head, len, .. } = self.lanes[first as usize];
-        let bound = self.limits[limit as usize].contention.as_ref().map_or(0, |held| held.bound);
+    fn waits_alone(&self, limit: LimitId, first: LaneId) -> bool {
+        let Lane { head, len, .. } = self.lanes[first];
+        let bound = self.limits[limit].contention.as_ref().map_or(0, |held| held.bound);
         bound == 1 && self.run_of(head).len == len
     }
 
     /// A call behind the first that fits and moves no booking.
-    fn backfill(&mut self, limit: u32, first: u32, booked: Nanos, now: Nanos) -> Option<Candidate> {
+    fn backfill(&mut self, limit: LimitId, first: LaneId, booked: Nanos, now: Nanos) -> Option<Candidate> {
         let cost = self.head_cost(first, limit);
         let withheld = self.withheld(limit, first, now);
         let lent = self.lent_spare(limit, cost, now);
-        let held = &mut self.limits[limit as usize];
+        let held = &mut self.limits[limit];
         let spare = match booked.is_never() {
             true => lent,
             false => held.meter.spare(now, cost, withheld, booked.max(now)).min(lent),
@@ -170,7 +171,7 @@ impl Engine {
             let mut after: Option<LaneKey> = None;
             // As room grows others may fit before the first one's time.
             if spare > room && self.order.find(root, None, &mut |least| *least <= spare).is_some() {
-                let grows = self.limits[limit as usize].earliest(room.saturating_add(1), 0, now);
+                let grows = self.limits[limit].earliest(room.saturating_add(1), 0, now);
                 if grows > now {
                     self.arm_sooner(limit, grows);
                 }
@@ -199,24 +200,24 @@ impl Engine {
     }
 
     /// The first call of a lane that may go now.
-    fn fitting(&mut self, lane: u32, now: Nanos) -> Option<u32> {
+    fn fitting(&mut self, lane: LaneId, now: Nanos) -> Option<WaiterId> {
         let allowed = self.allowance(lane, now)?;
         let fits = |units: &Units| units.iter().zip(&allowed).all(|(units, allowed)| units <= allowed);
-        let run = self.run_order.find(self.lanes[lane as usize].runs, None, &mut |units| fits(units));
-        run.map(|(_, run)| self.runs[run as usize].first)
+        let run = self.run_order.find(self.lanes[lane].runs, None, &mut |units| fits(units));
+        run.map(|(_, run)| self.runs[run].first)
     }
 
     /// Grants a call: takes it out of its lane, spends its units everywhere, charges its loop.
     fn let_go(&mut self, candidate: Candidate, now: Nanos) {
         let Candidate { lane, waiter, in_turn } = candidate;
-        let Lane { ref route, bound, loop_, class, skeleton, .. } = self.lanes[lane as usize];
+        let Lane { ref route, bound, loop_, class, skeleton, .. } = self.lanes[lane];
         let route: Arc<[Use]> = route.clone();
-        let held = &self.waiters[waiter as usize];
+        let held = &self.waiters[waiter];
         let (units, enqueued) = (self.run_of(waiter).like.units, held.enqueued);
         let ticket = Ticket { index: waiter, generation: held.generation };
-        let held_by = self.lanes[lane as usize].stations.longest(enqueued, now);
+        let held_by = self.lanes[lane].stations.longest(enqueued, now);
 
-        let paced = bound != NIL && !self.limits[bound as usize].meter.is_in_flight();
+        let paced = !bound.is_nil() && !self.limits[bound].meter.is_in_flight();
         let stamp = match paced && in_turn {
             true => self.booked_for(lane, enqueued, now),
             false => now,
@@ -237,19 +238,19 @@ impl Engine {
     }
 
     /// The time that a call which goes in turn is paced from: when it was booked for, unless that is too long ago.
-    pub(super) fn booked_for(&self, lane: u32, enqueued: Nanos, now: Nanos) -> Nanos {
+    pub(super) fn booked_for(&self, lane: LaneId, enqueued: Nanos, now: Nanos) -> Nanos {
         self.booking(lane, now).max(enqueued).max(Nanos(now.0.saturating_sub(LATE))).min(now)
     }
 
     /// Books what went past a higher priority, or took what is reserved for it, by age; and what others that
     /// went in turn earn those who wait.
-    fn keep_credit(&mut self, lane: u32, in_turn: bool, units: &Units, now: Nanos) {
-        let Lane { class, skeleton, bound, ref route, .. } = self.lanes[lane as usize];
+    fn keep_credit(&mut self, lane: LaneId, in_turn: bool, units: &Units, now: Nanos) {
+        let Lane { class, skeleton, bound, ref route, .. } = self.lanes[lane];
         let route = route.clone();
         for &(limit, slot) in route.iter() {
             let cost = units[slot as usize];
             let reserved = self.takes_reserved(limit, class, cost, now);
-            let Some(contention) = self.limits[limit as usize].contention.as_mut() else { continue };
+            let Some(contention) = self.limits[limit].contention.as_mut() else { continue };
             let above = &contention.classes[class as usize + 1..];
             let passes = in_turn && limit == bound && above.iter().flatten().any(|class| class.active > 0);
             if passes || reserved {
@@ -261,24 +262,24 @@ impl Engine {
     }
 
     /// What is granted at a limit earns those who wait there the right to pass by age.
-    pub(super) fn earn_credit(&mut self, limit: u32, skeleton: u32, cost: u64) {
+    pub(super) fn earn_credit(&mut self, limit: LimitId, skeleton: RouteId, cost: u64) {
         let (cap, share) = self.credit_rule(limit, skeleton);
-        let Some(contention) = self.limits[limit as usize].contention.as_mut() else { return };
+        let Some(contention) = self.limits[limit].contention.as_mut() else { return };
         if contention.passing != [0; 4] {
             let earned = contention.credit + i128::from(cost) * share;
             contention.credit = earned.min(i128::from(cap) * MILLION);
         }
     }
 
-    fn note_first(&mut self, limit: u32, lane: u32) {
+    fn note_first(&mut self, limit: LimitId, lane: LaneId) {
         let before = std::mem::replace(&mut self.contention(limit).first, lane);
-        if before != lane && before != NIL {
+        if before != lane && !before.is_nil() {
             // Its booking no longer counts: whoever it held back may go.
             self.mark_others(limit, before);
         }
     }
 
-    fn note_booking(&mut self, limit: u32, lane: u32, booked: Nanos) {
+    fn note_booking(&mut self, limit: LimitId, lane: LaneId, booked: Nanos) {
         let before = std::mem::replace(&mut self.contention(limit).booked, booked);
         if before != booked {
             self.mark_others(limit, lane);
@@ -286,19 +287,19 @@ impl Engine {
     }
 
     /// Drops what is remembered about waiting at a limit when nothing does.
-    pub(super) fn tidy(&mut self, limit: u32) {
-        let held = self.limits[limit as usize].contention.as_ref();
+    pub(super) fn tidy(&mut self, limit: LimitId) {
+        let held = self.limits[limit].contention.as_ref();
         if held.is_some_and(|held| held.is_over()) {
             self.arm(limit, Nanos::NEVER);
-            self.limits[limit as usize].contention = None;
+            self.limits[limit].contention = None;
             self.see_if_plain(limit);
         }
     }
 
     /// Finds out anew whether room is all that matters at a limit.
-    pub(super) fn see_if_plain(&mut self, limit: u32) {
-        let held = &mut self.limits[limit as usize];
-        let reserved = self.specs[held.spec as usize].withheld != [0; 4];
+    pub(super) fn see_if_plain(&mut self, limit: LimitId) {
+        let held = &mut self.limits[limit];
+        let reserved = self.specs[held.spec].withheld != [0; 4];
         let open = !reserved && held.contention.is_none();
         (held.plain, held.promised) = (open && held.lent.is_none(), open && held.lent.is_some());
     }
@@ -307,19 +308,19 @@ impl Engine {
     #[allow(clippy::too_many_arguments, reason = "the parts of a grant, each of its own type")]
     pub(super) fn spend(
         &mut self,
-        skeleton: u32,
-        loop_: u32,
+        skeleton: RouteId,
+        loop_: LoopId,
         class: Priority,
         units: Units,
         route: &[Use],
         stamp: Nanos,
         now: Nanos,
     ) -> Grant {
-        let penalty = self.skeletons[skeleton as usize].penalty;
+        let penalty = self.skeletons[skeleton].penalty;
         let first_after_window = self.is_first_after_window(route);
         for &(limit, slot) in route {
             let cost = units[slot as usize];
-            let held = &mut self.limits[limit as usize];
+            let held = &mut self.limits[limit];
             // A call that costs nothing here does not meet the window of this limit.
             let dear = held.meter.dearer(cost, penalty);
             if cost > 0 || held.meter.counts() {
@@ -332,7 +333,7 @@ impl Engine {
         if first_after_window {
             // Where it takes nothing it is in nobody's way.
             for &(limit, _) in route.iter().filter(|(_, slot)| units[*slot as usize] > 0) {
-                self.limits[limit as usize].meter.empty_pacer(now);
+                self.limits[limit].meter.empty_pacer(now);
             }
         }
         self.record(skeleton, loop_, class, &units, now)
@@ -340,7 +341,8 @@ impl Engine {
 
     /// Whether nobody went this way since a window on it was shut. Whoever does empties the pacers it takes from.
     pub(super) fn is_first_after_window(&self, route: &[Use]) -> bool {
-        let is_fresh = |(limit, _): &Use| matches!(&self.limits[*limit as usize].meter, Meter::Hold(hold) if hold.is_fresh());
+        let is_fresh =
+            |(limit, _): &Use| matches!(&self.limits[*limit].meter, Meter::Hold(hold) if hold.is_fresh());
         !self.windows.is_empty() && route.iter().any(is_fresh)
     }
 }

@@ -1,4 +1,5 @@
-//! Planning anew: whoever waits keeps ticket, arrival and deadline when the limits change.
+//! Planning anew: a waiting call keeps its ticket, arrival and deadline when the limits on its way change, be it by another
+//! config or because a backoff window joins or leaves its route.
 
 use std::collections::BTreeSet;
 
@@ -7,24 +8,73 @@ use hashbrown::HashMap;
 use super::lane::{Like, Run, Waiter};
 use super::{Engine, SLOT, Ticket, Units, Verdict};
 use crate::dimension::Dimension;
+use crate::model::{LaneId, LimitId, LoopId, RouteId, ServiceId, WaiterId};
 use crate::priority::Priority;
 use crate::refusal::{Reason, Refusal};
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 /// A waiting call between two configs. What its lane and its route knew of it is written down here, since
 /// both places may be another's by the time it is seated again.
 pub(super) struct Unseated {
-    index: u32,
+    index: WaiterId,
     waiter: Waiter,
     deadline: Nanos,
-    loop_: u32,
+    loop_: LoopId,
     class: Priority,
     like: Like,
     units: Vec<(Dimension, u64)>,
 }
 
 impl Engine {
+    /// Finds the limits of these routes anew, and has their lanes wait there.
+    pub(super) fn reroute(&mut self, skeletons: &BTreeSet<RouteId>, now: Nanos) {
+        if skeletons.is_empty() {
+            return;
+        }
+        let lanes = self.lanes_of(skeletons);
+        let bounds: Vec<LimitId> = lanes.iter().map(|lane| self.lanes[*lane].bound).collect();
+        // A queue that is empty for a moment must not forget whom it served.
+        let queues: BTreeSet<LimitId> = bounds.iter().copied().filter(|bound| !bound.is_nil()).collect();
+        for &queue in &queues {
+            self.contention(queue).bound += 1;
+        }
+        for &lane in &lanes {
+            self.unbind(lane);
+            self.count_passing(lane, -1);
+        }
+        for &skeleton in skeletons {
+            self.route_skeleton(skeleton, now);
+        }
+        for (&lane, before) in lanes.iter().zip(bounds) {
+            let held = &self.lanes[lane];
+            let route = self.route_of(held.skeleton, held.loop_);
+            let limits = || route.iter().map(|(limit, _)| *limit);
+            // Where it stood, if that is still on its way; else anywhere, it is looked at in any case.
+            let bound = limits().find(|limit| *limit == before).or_else(|| limits().next());
+            self.lanes[lane].route = route.into();
+            self.count_passing(lane, 1);
+            if let Some(bound) = bound {
+                self.bind(lane, bound);
+            }
+        }
+        for queue in queues {
+            let contention = self.contention(queue);
+            contention.bound -= 1;
+            if contention.bound == 0 {
+                self.forget_served(queue);
+            }
+            self.tidy(queue);
+        }
+        // One whose every limit is gone has nothing to wait for.
+        self.let_free_lanes_go(now);
+    }
+
+    /// The lanes of these routes, in an order of their own: a hash map's differs from run to run.
+    pub(super) fn lanes_of(&self, skeletons: &BTreeSet<RouteId>) -> BTreeSet<LaneId> {
+        let is_theirs = |lane: &LaneId| skeletons.contains(&self.lanes[*lane].skeleton);
+        self.lane_index.values().copied().filter(is_theirs).collect()
+    }
+
     /// Takes every waiting call out of the queue, in order of arrival.
     pub(super) fn unseat_all(&mut self) -> Vec<Unseated> {
         let all = self.lane_index.values().flat_map(|lane| self.calls_of(*lane)).collect();
@@ -34,13 +84,13 @@ impl Engine {
     }
 
     /// The same for those who ask for a model that no pattern of a service names.
-    pub(super) fn unseat_model(&mut self, service: u32, model: &str) -> Vec<Unseated> {
-        let of_service = |lane: &&u32| {
-            let skeleton = &self.skeletons[self.lanes[**lane as usize].skeleton as usize];
+    pub(super) fn unseat_model(&mut self, service: ServiceId, model: &str) -> Vec<Unseated> {
+        let of_service = |lane: &&LaneId| {
+            let skeleton = &self.skeletons[self.lanes[**lane].skeleton];
             skeleton.service == service
         };
         let lanes = self.lane_index.values().filter(of_service);
-        let asks = |call: &u32| {
+        let asks = |call: &WaiterId| {
             let shape = &self.run_of(*call).like.shape;
             [&shape.model, &shape.other_model].into_iter().flatten().any(|name| **name == *model)
         };
@@ -48,13 +98,13 @@ impl Engine {
         self.unseat(asking)
     }
 
-    fn unseat(&mut self, calls: Vec<u32>) -> Vec<Unseated> {
-        let note = |index: u32| {
+    fn unseat(&mut self, calls: Vec<WaiterId>) -> Vec<Unseated> {
+        let note = |index: WaiterId| {
             let Run { lane, ref like, .. } = *self.run_of(index);
-            let held = &self.lanes[lane as usize];
+            let held = &self.lanes[lane];
             Unseated {
                 index,
-                waiter: self.waiters[index as usize].clone(),
+                waiter: self.waiters[index].clone(),
                 deadline: self.deadlines.of(index),
                 loop_: held.loop_,
                 class: held.class,
@@ -74,8 +124,8 @@ impl Engine {
     /// deadline. One that can no longer go is refused.
     pub(super) fn seat_again(&mut self, waiting: Vec<Unseated>, now: Nanos) {
         // Their places are free now; they get the same ones, so that tickets stay good.
-        let places: BTreeSet<u32> = waiting.iter().map(|unseated| unseated.index).collect();
-        self.free_waiters.retain(|index| !places.contains(index));
+        let places: BTreeSet<WaiterId> = waiting.iter().map(|unseated| unseated.index).collect();
+        self.waiters.retain_free(|index| !places.contains(&index));
         for Unseated { index, waiter, deadline, loop_, class, mut like, units } in waiting {
             let ticket = Ticket { index, generation: waiter.generation };
             let routed = self.resolve_shape(&like.shape, now);
@@ -93,11 +143,11 @@ impl Engine {
                     });
                     if refused.is_none() {
                         let lane = self.lane_for(skeleton, loop_, class);
-                        self.waiters[index as usize] = waiter;
+                        self.waiters[index] = waiter;
                         self.push_waiter(index, lane, like, deadline);
-                        if self.lanes[lane as usize].bound == NIL {
-                            let first = route.first().map_or(NIL, |(limit, _)| *limit);
-                            if first != NIL {
+                        if self.lanes[lane].bound.is_nil() {
+                            let first = route.first().map_or(LimitId::NIL, |(limit, _)| *limit);
+                            if !first.is_nil() {
                                 self.bind(lane, first);
                             }
                         }
@@ -106,7 +156,7 @@ impl Engine {
                 }
             };
             if let Some(refusal) = refused {
-                self.free_waiters.push(index);
+                self.waiters.free(index);
                 self.verdicts.push((ticket, Verdict::Refused(refusal)));
             }
         }
@@ -118,15 +168,15 @@ impl Engine {
         // By arrival: the lanes of a hash map come in another order every run.
         let mut free = BTreeSet::new();
         for lane in self.lane_index.values() {
-            if self.lanes[*lane as usize].bound == NIL {
-                free.extend(self.calls_of(*lane).map(|call| (self.waiters[call as usize].seq, call)));
+            if self.lanes[*lane].bound.is_nil() {
+                free.extend(self.calls_of(*lane).map(|call| (self.waiters[call].seq, call)));
             }
         }
         for (_, waiter) in free {
-            let held = &self.waiters[waiter as usize];
+            let held = &self.waiters[waiter];
             let ticket = Ticket { index: waiter, generation: held.generation };
             let run = self.run_of(waiter);
-            let (units, lane) = (run.like.units, &self.lanes[run.lane as usize]);
+            let (units, lane) = (run.like.units, &self.lanes[run.lane]);
             let (skeleton, loop_, class) = (lane.skeleton, lane.loop_, lane.class);
             let grant = self.record(skeleton, loop_, class, &units, now);
             self.pull_waiter(waiter);
@@ -135,15 +185,15 @@ impl Engine {
     }
 
     /// A waiting call's units by dimension, as its old route laid them out.
-    fn relayout(&self, skeleton: u32, units: &Units) -> Vec<(Dimension, u64)> {
-        let held = &self.skeletons[skeleton as usize].layout;
+    fn relayout(&self, skeleton: RouteId, units: &Units) -> Vec<(Dimension, u64)> {
+        let held = &self.skeletons[skeleton].layout;
         (0..SLOT).filter_map(|slot| Some((held.dimension(slot)?.clone(), units[slot as usize]))).collect()
     }
 
     /// Units by dimension in the layout of a route. A dimension that the old route did not count is not
     /// known any more, and counts as one request or as nothing.
-    fn layout(&self, skeleton: u32, units: &[(Dimension, u64)]) -> Units {
-        let held = &self.skeletons[skeleton as usize].layout;
+    fn layout(&self, skeleton: RouteId, units: &[(Dimension, u64)]) -> Units {
+        let held = &self.skeletons[skeleton].layout;
         let mut laid = Units::default();
         for slot in 0..SLOT {
             if let Some(dimension) = held.dimension(slot) {
@@ -165,14 +215,14 @@ impl Engine {
     pub(super) fn fit_all(&mut self, now: Nanos) {
         let mut impossible = Vec::new();
         for lane in self.lane_index.values().copied().collect::<BTreeSet<_>>() {
-            let (route, class) = (self.lanes[lane as usize].route.clone(), self.lanes[lane as usize].class);
+            let (route, class) = (self.lanes[lane].route.clone(), self.lanes[lane].class);
             let mut smaller = HashMap::new();
             for waiter in self.calls_of(lane) {
                 let like = &self.run_of(waiter).like;
                 let mut units = like.units;
                 match self.fit_units(&mut units, &route, class, like.estimated) {
                     Some((limit, cost, capacity)) => {
-                        let seq = self.waiters[waiter as usize].seq;
+                        let seq = self.waiters[waiter].seq;
                         impossible.push((seq, waiter, limit, cost, capacity));
                     }
                     None if units != like.units => drop(smaller.insert(waiter, units)),
@@ -185,7 +235,7 @@ impl Engine {
         }
         impossible.sort_unstable();
         for (_, waiter, limit, cost, capacity) in impossible {
-            let ticket = Ticket { index: waiter, generation: self.waiters[waiter as usize].generation };
+            let ticket = Ticket { index: waiter, generation: self.waiters[waiter].generation };
             let refusal = Refusal {
                 reason: Reason::TooLarge { cost, capacity },
                 limit: Some(self.limit_name(limit)),
@@ -195,7 +245,7 @@ impl Engine {
             self.pull_waiter(waiter);
             self.verdicts.push((ticket, Verdict::Refused(refusal)));
         }
-        for limit in 0..self.limits.len() as u32 {
+        for limit in self.limits.ids() {
             self.mark(limit);
         }
     }

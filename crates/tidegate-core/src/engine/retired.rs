@@ -13,6 +13,7 @@ use hashbrown::HashMap;
 
 use super::Engine;
 use crate::kept::Kept;
+use crate::model::LimitId;
 use crate::time::Nanos;
 
 /// Limits and windows that were removed and still count.
@@ -39,12 +40,12 @@ impl Retired {
 
 impl Engine {
     /// Frees the place of a limit that the config no longer has, and keeps what was spent of it.
-    pub(super) fn retire(&mut self, limit: u32, now: Nanos) {
-        let held = &mut self.limits[limit as usize];
+    pub(super) fn retire(&mut self, limit: LimitId, now: Nanos) {
+        let held = &mut self.limits[limit];
         let counts = held.meter.counts() && !held.meter.is_in_flight();
         // Brings it up to now, so that what no longer counts is not kept.
         if counts && held.meter.used(now) > 0 && held.meter.full_at() > now {
-            let definition = &self.specs[held.spec as usize].definition;
+            let definition = &self.specs[held.spec].definition;
             let kept = Kept::of(definition, &held.meter, 0, std::time::Duration::ZERO);
             let name = self.limit_name(limit);
             self.retired.limits.extend(kept.map(|kept| (name, kept)));
@@ -54,7 +55,7 @@ impl Engine {
 
     /// Gives a limit that was just made what was spent before one of its name was removed. Returns whether there was
     /// anything.
-    pub(super) fn bring_back(&mut self, limit: u32, now: Nanos) -> bool {
+    pub(super) fn bring_back(&mut self, limit: LimitId, now: Nanos) -> bool {
         if self.retired.limits.is_empty() {
             return false;
         }

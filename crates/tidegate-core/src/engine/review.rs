@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::Engine;
 use super::lesson::Lesson;
 use crate::learn::mirror::Mirror;
+use crate::model::{LimitId, SpecId};
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 impl Engine {
     /// Puts into force what was learned while a call ended; nobody goes yet.
@@ -14,9 +14,9 @@ impl Engine {
     pub(super) fn plan_what_was_learned(&mut self, now: Nanos) {
         while let Some(spec) = self.school.unplanned.pop_first() {
             self.relearn(spec, now);
-            let limit = self.specs[spec as usize].shared;
-            if limit != NIL {
-                let burst = self.specs[spec as usize].learned.burst;
+            let limit = self.specs[spec].shared;
+            if !limit.is_nil() {
+                let burst = self.specs[spec].learned.burst;
                 let limit = self.limit_name(limit);
                 self.tell(Lesson::Burst { limit, burst });
             }
@@ -28,9 +28,9 @@ impl Engine {
 
     /// Looks at what was learned and is due.
     pub(super) fn review(&mut self, now: Nanos) {
-        let mirrored: Vec<u32> = self.school.mirrors.keys().copied().collect();
+        let mirrored: Vec<LimitId> = self.school.mirrors.keys().copied().collect();
         for limit in mirrored {
-            let spec = &self.specs[self.limits[limit as usize].spec as usize];
+            let spec = &self.specs[self.limits[limit].spec];
             let Some(window) = spec.written.rate_of().map(|rate| rate.window()) else { continue };
             while let Some((units, charged)) =
                 self.school.mirrors.get_mut(&limit).and_then(|mirror| mirror.expired(window, now))
@@ -45,14 +45,14 @@ impl Engine {
                 }
             }
         }
-        let felt: Vec<u32> = self.school.ceilings.keys().copied().collect();
+        let felt: Vec<SpecId> = self.school.ceilings.keys().copied().collect();
         for spec in felt {
-            let Some(rate) = self.specs[spec as usize].written.rate_of() else { continue };
-            let units = self.specs[spec as usize].learned.told(rate.units());
+            let Some(rate) = self.specs[spec].written.rate_of() else { continue };
+            let units = self.specs[spec].learned.told(rate.units());
             let Some(felt) = self.school.ceilings.get_mut(&spec) else { continue };
             let through = felt.tally.sum(now) as f64 / units as f64;
-            let limit = self.specs[spec as usize].shared;
-            if felt.ceiling.look(through, rate.window(), now) && limit != NIL {
+            let limit = self.specs[spec].shared;
+            if felt.ceiling.look(through, rate.window(), now) && !limit.is_nil() {
                 self.feel(spec, limit, now);
             }
         }
@@ -62,11 +62,11 @@ impl Engine {
     }
 
     pub(super) fn see_what_is_due(&mut self) {
-        let window = |limit: &u32| {
-            let spec = &self.specs[self.limits[*limit as usize].spec as usize];
+        let window = |limit: &LimitId| {
+            let spec = &self.specs[self.limits[*limit].spec];
             spec.written.rate_of().map_or(Duration::ZERO, |rate| rate.window())
         };
-        let due = |(limit, mirror): (&u32, &Mirror)| mirror.due(window(limit)).min(mirror.next_unheard());
+        let due = |(limit, mirror): (&LimitId, &Mirror)| mirror.due(window(limit)).min(mirror.next_unheard());
         let mirrors = self.school.mirrors.iter().map(due);
         let ceilings = self.school.ceilings.values().map(|felt| felt.ceiling.due());
         let overloads = self.school.overloads.values().map(|overload| overload.due());

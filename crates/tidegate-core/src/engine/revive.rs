@@ -5,19 +5,20 @@ use std::time::Duration;
 use super::Engine;
 use crate::algorithm::Meter;
 use crate::kept::{Impossible, Kept};
+use crate::model::LimitId;
 use crate::time::Nanos;
 
 impl Engine {
     /// Gives a limit that was just made what was kept of it, or what it may have spent without a page. Says whether there
     /// was anything: then it may spend nothing before that is written down again.
-    pub(super) fn claim(&mut self, limit: u32, now: Nanos) -> bool {
+    pub(super) fn claim(&mut self, limit: LimitId, now: Nanos) -> bool {
         let claimed = self.claim_page(limit, now);
         self.begin_as_spent(limit, now) || claimed
     }
 
     /// Counts a limit as spent if that may be so: what was spent within the last window is not known. Returns whether it is.
-    fn begin_as_spent(&mut self, limit: u32, now: Nanos) -> bool {
-        let spec = &self.specs[self.limits[limit as usize].spec as usize];
+    fn begin_as_spent(&mut self, limit: LimitId, now: Nanos) -> bool {
+        let spec = &self.specs[self.limits[limit].spec];
         let Some(book) = &self.book else { return false };
         let keyed = if spec.per_key { book.unknown_keys } else { None };
         let Some(at) = book.unknown.max(keyed) else { return false };
@@ -25,7 +26,7 @@ impl Engine {
         if at.after(counts) <= now {
             return false;
         }
-        let spent = spec.definition.whole().saturating_sub(self.limits[limit as usize].meter.used(now));
+        let spent = spec.definition.whole().saturating_sub(self.limits[limit].meter.used(now));
         self.count_as_spent(limit, spent, super::book::LONGEST, now);
         let name = self.limit_name(limit);
         self.book.iter_mut().for_each(|book| book.began_spent.push(name.clone()));
@@ -33,12 +34,12 @@ impl Engine {
     }
 
     /// Gives a limit that was just made its page, or what it may have spent without one.
-    fn claim_page(&mut self, limit: u32, now: Nanos) -> bool {
+    fn claim_page(&mut self, limit: LimitId, now: Nanos) -> bool {
         let Some(book) = &self.book else { return false };
         if book.unclaimed.is_empty() && book.crashed.is_none() {
             return false;
         }
-        let (name, spec) = (self.limit_name(limit), self.limits[limit as usize].spec as usize);
+        let (name, spec) = (self.limit_name(limit), self.limits[limit].spec);
         let Some(book) = &mut self.book else { return false };
         let seed = match (&book.crashed, self.specs[spec].shared == limit) {
             (Some((at, seeds)), false) => {
@@ -59,7 +60,7 @@ impl Engine {
             }
             (None, Some((seed, at))) => {
                 let meter = self.specs[spec].definition.meter(at, self.unix_offset);
-                self.limits[limit as usize].meter = meter;
+                self.limits[limit].meter = meter;
                 self.count_as_spent(limit, seed, super::book::LONGEST, at);
                 true
             }
@@ -69,30 +70,30 @@ impl Engine {
 
     pub(super) fn revive(
         &mut self,
-        limit: u32,
+        limit: LimitId,
         kept: &Kept,
         promised: u64,
         now: Nanos,
     ) -> Result<(), Impossible> {
         let (old, meter) = kept.revive(now, self.unix_offset)?;
-        let spec = self.limits[limit as usize].spec as usize;
+        let spec = self.limits[limit].spec;
         let held = match &meter {
             Meter::InFlight(held) => held.used(now),
             _ => 0,
         };
-        self.limits[limit as usize].meter = meter;
+        self.limits[limit].meter = meter;
         if let Some(grace) = kept.grace() {
             self.hold_for(limit, held, now.after(grace));
         }
         self.count_as_spent(limit, promised, kept.grace().unwrap_or_default(), now);
         let (definition, offset) = (self.specs[spec].definition.clone(), self.unix_offset);
-        definition.change(&mut self.limits[limit as usize].meter, now, offset, &old);
+        definition.change(&mut self.limits[limit].meter, now, offset, &old);
         Ok(())
     }
 
     /// Counts units as spent at `at`; slots as held for so long from then.
-    fn count_as_spent(&mut self, limit: u32, units: u64, grace: Duration, at: Nanos) {
-        let meter = &mut self.limits[limit as usize].meter;
+    fn count_as_spent(&mut self, limit: LimitId, units: u64, grace: Duration, at: Nanos) {
+        let meter = &mut self.limits[limit].meter;
         if meter.is_in_flight() {
             meter.take(units, at, at);
             self.hold_for(limit, units, at.after(grace));
@@ -102,7 +103,7 @@ impl Engine {
     }
 
     /// Slots of calls that nobody will report the end of.
-    fn hold_for(&mut self, limit: u32, units: u64, until: Nanos) {
+    fn hold_for(&mut self, limit: LimitId, units: u64, until: Nanos) {
         if let Some(book) = self.book.as_mut().filter(|_| units > 0) {
             book.orphans.push((until, limit, units));
             self.windows_due = self.windows_due.min(until);
@@ -117,7 +118,7 @@ impl Engine {
         let over: Vec<_> = book.orphans.extract_if(.., |(until, ..)| *until <= now).collect();
         let next = book.orphans.iter().map(|(until, ..)| *until).min().unwrap_or(Nanos::NEVER);
         for (_, limit, units) in over {
-            self.limits[limit as usize].release(units);
+            self.limits[limit].release(units);
             self.touched(limit);
         }
         next

@@ -1,5 +1,6 @@
 //! Who waits in one service and priority, to find whom to shed from a queue that is full.
 
+use crate::model::{LaneId, LoopId};
 use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
@@ -11,7 +12,7 @@ pub(crate) struct Roster {
     flows: Vec<RosterFlow>,
     free: Vec<u32>,
     /// Where each loop's count is.
-    index: HashMap<u32, u32>,
+    index: HashMap<LoopId, u32>,
     /// The counts by how much waits for its weight. A queue that is not full sheds nobody: those that changed
     /// since this was last asked are put in order when it is asked again.
     order: BTreeSet<Place>,
@@ -19,12 +20,12 @@ pub(crate) struct Roster {
 }
 
 /// How much waits for its weight, whose loop's it is, and where the count is.
-type Place = (u128, u32, u32);
+type Place = (u128, LoopId, u32);
 
 /// What one loop has waiting.
 #[derive(Clone, Debug, Default)]
 struct RosterFlow {
-    loop_: u32,
+    loop_: LoopId,
     waiting: u32,
     /// 2³² divided by the weight that the latest of its calls named.
     inverse: u64,
@@ -32,12 +33,12 @@ struct RosterFlow {
     place: Option<Place>,
     /// It is among those that changed.
     changed: bool,
-    lanes: Vec<u32>,
+    lanes: Vec<LaneId>,
 }
 
 impl Roster {
     /// A lane of a loop begins to wait. The answer is what [`Roster::count`] wants to know it by.
-    pub fn add_lane(&mut self, loop_: u32, lane: u32) -> u32 {
+    pub fn add_lane(&mut self, loop_: LoopId, lane: LaneId) -> u32 {
         let flow = *self.index.entry(loop_).or_insert_with(|| {
             self.free.pop().unwrap_or_else(|| {
                 self.flows.push(RosterFlow::default());
@@ -50,7 +51,7 @@ impl Roster {
         flow
     }
 
-    pub fn remove_lane(&mut self, loop_: u32, lane: u32) {
+    pub fn remove_lane(&mut self, loop_: LoopId, lane: LaneId) {
         let Some(&flow) = self.index.get(&loop_) else { return };
         let held = &mut self.flows[flow as usize];
         held.lanes.retain(|known| *known != lane);
@@ -72,7 +73,7 @@ impl Roster {
     }
 
     /// The lanes of the loop with the most waiting for its weight.
-    pub fn largest(&mut self) -> Option<&[u32]> {
+    pub fn largest(&mut self) -> Option<&[LaneId]> {
         for flow in self.changed.drain(..) {
             let held = &mut self.flows[flow as usize];
             held.changed = false;

@@ -17,11 +17,11 @@ use crate::call::{Call, Cost, Shape};
 use crate::config::{BackoffConfig, Headers, Mode, Queued, SettleRule};
 use crate::dimension::Dimension;
 use crate::limit::{Counts, Limit};
+use crate::model::{LimitId, LoopId, RouteId, ServiceId, SpecId};
 use crate::pattern::{Pattern, most_specific};
 use crate::priority::Priority;
 use crate::refusal::{Reason, Refusal};
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 /// Shapes remembered at most.
 const MAX_SHAPES: usize = 4096;
@@ -31,9 +31,9 @@ pub(super) const MAX_KEY_SKELETONS: usize = 4096;
 /// A service of the config.
 #[derive(Debug, Default)]
 pub(crate) struct Service {
-    pub specs: Vec<u32>,
-    pub endpoints: Vec<(Pattern, Vec<u32>)>,
-    pub models: Vec<(Pattern, Vec<u32>)>,
+    pub specs: Vec<SpecId>,
+    pub endpoints: Vec<(Pattern, Vec<SpecId>)>,
+    pub models: Vec<(Pattern, Vec<SpecId>)>,
     pub per_key: bool,
     pub observe: bool,
     pub keep: bool,
@@ -62,8 +62,8 @@ pub(crate) struct Service {
 /// The breakers of a service.
 #[derive(Debug, Default)]
 pub(crate) struct Breakers {
-    pub endpoints: Vec<(Box<str>, u32)>,
-    pub others: Option<u32>,
+    pub endpoints: Vec<(Box<str>, SpecId)>,
+    pub others: Option<SpecId>,
 }
 
 impl Service {
@@ -90,7 +90,7 @@ impl Service {
 /// A loop type of the config.
 #[derive(Clone, Debug)]
 pub(crate) struct LoopType {
-    pub specs: Vec<u32>,
+    pub specs: Vec<SpecId>,
     pub priority: Option<Priority>,
     pub inverse: u64,
 }
@@ -98,7 +98,7 @@ pub(crate) struct LoopType {
 /// What tells one skeleton from another: patterns, not what callers wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SkeletonKey {
-    service: u32,
+    service: ServiceId,
     pub endpoint: Option<Box<str>>,
     pub model: Option<Box<str>>,
     /// The pattern of another model that calls name. At most one, so that there are only so many routes.
@@ -113,7 +113,7 @@ pub(crate) struct SkeletonKey {
 #[derive(Clone, Debug)]
 pub(crate) struct Skeleton {
     pub key: SkeletonKey,
-    pub service: u32,
+    pub service: ServiceId,
     pub uses: Vec<Use>,
     /// Which units each limit of a loop counts, in the order of the config.
     pub loop_slots: Vec<u8>,
@@ -127,7 +127,7 @@ pub(crate) struct Skeleton {
     /// How many times bytes count in flight, if calls go throttled and that makes a difference; else zero.
     pub penalty: u16,
     /// The limit that is a breaker, if there is one.
-    pub breaker: u32,
+    pub breaker: LimitId,
     /// The limits of which replies have told.
     pub mirrored: Vec<Use>,
     /// Whether something is to be remembered of each call: a breaker or such a limit is on its way.
@@ -146,37 +146,37 @@ pub(crate) struct Skeleton {
 impl Engine {
     /// The skeleton of a call's route, if it was found before under this config.
     #[inline]
-    pub(super) fn known_route(&self, call: &Call) -> Option<u32> {
+    pub(super) fn known_route(&self, call: &Call) -> Option<RouteId> {
         let cached = call.said.route.load(Ordering::Relaxed);
-        ((cached >> 32) as u32 == self.tag).then_some(cached as u32)
+        ((cached >> 32) as u32 == self.tag).then_some(RouteId::from_number(cached as u32))
     }
 
     /// The skeleton of a call's route.
     #[inline(never)]
-    pub(super) fn find_route(&mut self, call: &Call, now: Nanos) -> Result<u32, Refusal> {
+    pub(super) fn find_route(&mut self, call: &Call, now: Nanos) -> Result<RouteId, Refusal> {
         let skeleton = self.resolve_shape(&call.said.shape, now)?;
-        call.said.route.store(u64::from(self.tag) << 32 | u64::from(skeleton), Ordering::Relaxed);
+        call.said.route.store(u64::from(self.tag) << 32 | u64::from(skeleton.number()), Ordering::Relaxed);
         Ok(skeleton)
     }
 
-    pub(super) fn resolve_shape(&mut self, shape: &Arc<Shape>, now: Nanos) -> Result<u32, Refusal> {
+    pub(super) fn resolve_shape(&mut self, shape: &Arc<Shape>, now: Nanos) -> Result<RouteId, Refusal> {
         let found = shape.found.0.load(Ordering::Relaxed);
         if (found >> 32) as u32 == self.tag {
-            return Ok(found as u32);
+            return Ok(RouteId::from_number(found as u32));
         }
         let skeleton = self.look_up(shape, now)?;
-        shape.found.0.store(u64::from(self.tag) << 32 | u64::from(skeleton), Ordering::Relaxed);
+        shape.found.0.store(u64::from(self.tag) << 32 | u64::from(skeleton.number()), Ordering::Relaxed);
         Ok(skeleton)
     }
 
-    fn look_up(&mut self, shape: &Arc<Shape>, now: Nanos) -> Result<u32, Refusal> {
+    fn look_up(&mut self, shape: &Arc<Shape>, now: Nanos) -> Result<RouteId, Refusal> {
         if let Some(skeleton) = self.shapes.get(shape) {
             return Ok(*skeleton);
         }
         let unknown = || Refusal::bare(Reason::UnknownService((&*shape.service).into()));
         let service = self.service_named(&shape.service).ok_or_else(unknown)?;
-        let held = &self.services[service as usize];
-        let pick = |patterns: &[(Pattern, Vec<u32>)], text: Option<&str>| -> Option<Box<str>> {
+        let held = &self.services[service];
+        let pick = |patterns: &[(Pattern, Vec<SpecId>)], text: Option<&str>| -> Option<Box<str>> {
             let found = most_specific(patterns.iter().map(|(pattern, _)| pattern).enumerate(), text?)?;
             Some(patterns[found].0.text().into())
         };
@@ -208,8 +208,8 @@ impl Engine {
     }
 
     /// A service of the config by its name. A call that names none goes to the only one there is.
-    pub(super) fn service_named(&self, name: &str) -> Option<u32> {
-        let lives = |service: &u32| !self.services[*service as usize].gone;
+    pub(super) fn service_named(&self, name: &str) -> Option<ServiceId> {
+        let lives = |service: &ServiceId| !self.services[*service].gone;
         match self.service_index.get(name) {
             None if name.is_empty() => {
                 let mut living = self.service_index.values().copied().filter(lives);
@@ -219,7 +219,7 @@ impl Engine {
         }
     }
 
-    fn make_skeleton(&mut self, key: SkeletonKey, now: Nanos) -> u32 {
+    fn make_skeleton(&mut self, key: SkeletonKey, now: Nanos) -> RouteId {
         if key.key.is_some() && self.skeleton_index.len() >= self.key_gc_at {
             self.forget_idle_keys(now);
         }
@@ -233,7 +233,7 @@ impl Engine {
             throttles: Vec::new(),
             throttled: false,
             penalty: 0,
-            breaker: NIL,
+            breaker: LimitId::NIL,
             mirrored: Vec::new(),
             noted: false,
             priority: Priority::Normal,
@@ -244,17 +244,10 @@ impl Engine {
             lanes: 0,
             granted: 0,
         };
-        let index = match self.free_skeletons.pop() {
-            Some(index) => {
-                let old = std::mem::replace(&mut self.skeletons[index as usize], skeleton);
-                self.services[old.service as usize].counts.granted += old.granted;
-                index
-            }
-            None => {
-                self.skeletons.push(skeleton);
-                (self.skeletons.len() - 1) as u32
-            }
-        };
+        let (index, old) = self.skeletons.replace_free(skeleton);
+        if let Some(old) = old {
+            self.services[old.service].counts.granted += old.granted;
+        }
         self.skeleton_index.insert(key, index);
         self.route_skeleton(index, now);
         index
@@ -263,50 +256,47 @@ impl Engine {
     /// Drops the routes and limits of API keys that nothing uses and to which nothing would be forgiven.
     /// It is done when their number has doubled since the last time, so each new key pays for a few.
     fn forget_idle_keys(&mut self, now: Nanos) {
-        let own =
-            |engine: &Engine, limit: u32| engine.specs[engine.limits[limit as usize].spec as usize].per_key;
+        let own = |engine: &Engine, limit: LimitId| engine.specs[engine.limits[limit].spec].per_key;
         let mut busy: hashbrown::HashSet<Box<str>> = hashbrown::HashSet::new();
         for (key, skeleton) in &self.skeleton_index {
             let Some(name) = &key.key else { continue };
-            let held = &self.skeletons[*skeleton as usize];
+            let held = &self.skeletons[*skeleton];
             let spent = held
                 .uses
                 .iter()
                 .filter(|(limit, _)| own(self, *limit))
-                .any(|(limit, _)| !self.limits[*limit as usize].is_idle(now) || self.has_window(*limit));
+                .any(|(limit, _)| !self.limits[*limit].is_idle(now) || self.has_window(*limit));
             if held.in_flight > 0 || held.lanes > 0 || spent {
                 busy.insert(name.clone());
             }
         }
         let idle = |name: &str| !name.is_empty() && !busy.contains(name);
-        let (free, index) = (&mut self.free_skeletons, &mut self.skeleton_index);
+        let (skeletons, index) = (&mut self.skeletons, &mut self.skeleton_index);
         index.retain(|key, skeleton| {
             let gone = key.key.as_deref().is_some_and(idle);
             if gone {
-                free.push(*skeleton);
+                skeletons.free(*skeleton);
             }
             !gone
         });
         // Freed in an order that does not depend on the hash map's.
-        self.free_skeletons.sort_unstable();
-        let of_idle = self.key_instances.iter().filter(|((_, name), _)| idle(name));
-        let mut unused: Vec<u32> = of_idle.map(|(_, limit)| *limit).collect();
-        unused.sort_unstable();
+        self.skeletons.sort_free();
+        let unused = self.key_limits.matching(|_, name| idle(name));
         // While their keys are known: they are part of the names that their pages have.
         for limit in unused {
             self.remove_limit(limit);
         }
-        self.key_instances.retain(|(_, name), _| !idle(name));
+        self.key_limits.forget(|_, name| idle(name));
         // Routes that calls and shapes remember may be gone.
         self.routes_changed();
         self.key_gc_at = (2 * self.skeleton_index.len()).max(MAX_KEY_SKELETONS);
     }
 
     /// Lists the limits that a skeleton's calls must pass, under the config in force.
-    pub(super) fn route_skeleton(&mut self, index: u32, now: Nanos) {
-        let key = self.skeletons[index as usize].key.clone();
-        let service = &self.services[key.service as usize];
-        let of = |patterns: &[(Pattern, Vec<u32>)], text: &Option<Box<str>>| -> Vec<u32> {
+    pub(super) fn route_skeleton(&mut self, index: RouteId, now: Nanos) {
+        let key = self.skeletons[index].key.clone();
+        let service = &self.services[key.service];
+        let of = |patterns: &[(Pattern, Vec<SpecId>)], text: &Option<Box<str>>| -> Vec<SpecId> {
             let found = patterns.iter().find(|(pattern, _)| Some(pattern.text()) == text.as_deref());
             found.map(|(_, specs)| specs.clone()).unwrap_or_default()
         };
@@ -325,34 +315,34 @@ impl Engine {
 
         let counted = specs.iter().chain(&self.loop_specs);
         let used: Vec<Dimension> =
-            counted.filter_map(|spec| self.specs[*spec as usize].definition.dimension()).collect();
-        self.skeletons[index as usize].layout.lay_out(&used);
+            counted.filter_map(|spec| self.specs[*spec].definition.dimension()).collect();
+        self.skeletons[index].layout.lay_out(&used);
         let mut uses = Vec::with_capacity(specs.len());
         let mut throttles = Vec::new();
         for spec in specs {
             let limit = self.instance(spec, key.key.as_deref(), now);
-            let throttled = matches!(self.specs[spec as usize].definition.counts, Counts::Throttled(_));
+            let throttled = matches!(self.specs[spec].definition.counts, Counts::Throttled(_));
             let kind = if throttled { &mut throttles } else { &mut uses };
             kind.push((limit, self.slot_of(index, spec)));
         }
         let loop_slots = self.loop_specs.iter().map(|spec| self.slot_of(index, *spec)).collect();
-        let meter = |limit: u32| &self.limits[limit as usize].meter;
+        let meter = |limit: LimitId| &self.limits[limit].meter;
         let slots = uses.iter().filter(|(limit, _)| matches!(meter(*limit), Meter::InFlight(_)));
         let slots = slots.copied().collect();
         let breaker = uses.iter().find(|(limit, _)| matches!(meter(*limit), Meter::Circuit(_)));
-        let breaker = breaker.map_or(NIL, |(limit, _)| *limit);
+        let breaker = breaker.map_or(LimitId::NIL, |(limit, _)| *limit);
         // Windows on a limit look for it among these.
-        self.skeletons[index as usize].uses = uses;
+        self.skeletons[index].uses = uses;
         let (windows, throttled) = self.windows_on(index, now);
         if throttles.is_empty() {
             throttles.extend(self.throttle_by_rate(index, throttled, now));
         }
-        let budget = |spec: u32| matches!(self.specs[spec as usize].definition.counts, Counts::ByteBudget(_));
-        let uses = &self.skeletons[index as usize].uses;
+        let budget = |spec: SpecId| matches!(self.specs[spec].definition.counts, Counts::ByteBudget(_));
+        let uses = &self.skeletons[index].uses;
         let dearer = !throttles.is_empty()
-            || uses.iter().any(|(limit, _)| budget(self.limits[*limit as usize].spec))
+            || uses.iter().any(|(limit, _)| budget(self.limits[*limit].spec))
             || self.loop_specs.iter().any(|spec| budget(*spec));
-        let skeleton = &mut self.skeletons[index as usize];
+        let skeleton = &mut self.skeletons[index];
         skeleton.throttled = throttled;
         skeleton.penalty = if throttled && dearer { penalty } else { 0 };
         if throttled {
@@ -363,7 +353,7 @@ impl Engine {
         skeleton.throttles = throttles;
         skeleton.breaker = breaker;
         self.see_what_is_mirrored(index);
-        let skeleton = &mut self.skeletons[index as usize];
+        let skeleton = &mut self.skeletons[index];
         skeleton.loop_slots = loop_slots;
         skeleton.observe = observe;
         skeleton.keep = keep;
@@ -371,45 +361,45 @@ impl Engine {
         skeleton.inverse = loop_type.map_or(1 << 32, |t| t.inverse);
     }
 
-    fn slot_of(&self, skeleton: u32, spec: u32) -> u8 {
-        let dimension = self.specs[spec as usize].definition.dimension();
-        dimension.map_or(SLOT, |dimension| self.skeletons[skeleton as usize].layout.slot(&dimension))
+    fn slot_of(&self, skeleton: RouteId, spec: SpecId) -> u8 {
+        let dimension = self.specs[spec].definition.dimension();
+        dimension.map_or(SLOT, |dimension| self.skeletons[skeleton].layout.slot(&dimension))
     }
 
     /// The limit that a definition stands for: the one that all share, or the one of this API key.
-    pub(super) fn instance(&mut self, spec: u32, key: Option<&str>, now: Nanos) -> u32 {
-        let held = &self.specs[spec as usize];
+    pub(super) fn instance(&mut self, spec: SpecId, key: Option<&str>, now: Nanos) -> LimitId {
+        let held = &self.specs[spec];
         let key = match key {
             Some(key) if held.per_key => key,
-            _ if held.shared != NIL => return held.shared,
+            _ if !held.shared.is_nil() => return held.shared,
             // Calls without a key share an instance.
             _ => "",
         };
-        if let Some(limit) = self.key_instances.get(&(spec, key.into())) {
-            return *limit;
+        if let Some(limit) = self.key_limits.get(spec, key) {
+            return limit;
         }
-        let meter = self.specs[spec as usize].definition.meter(now, self.unix_offset);
-        let limit = self.add_limit(Limit::new(spec, &self.specs[spec as usize], meter, self.epoch));
-        if key.is_empty() && !self.specs[spec as usize].per_key {
-            self.specs[spec as usize].shared = limit;
+        let meter = self.specs[spec].definition.meter(now, self.unix_offset);
+        let limit = self.add_limit(Limit::new(spec, &self.specs[spec], meter, self.epoch));
+        if key.is_empty() && !self.specs[spec].per_key {
+            self.specs[spec].shared = limit;
         } else {
-            self.key_instances.insert((spec, key.into()), limit);
+            self.key_limits.insert(spec, key, limit);
         }
         self.promise_for(limit, now);
         limit
     }
 
     /// All limits of a route: the skeleton's, then the loop's.
-    pub(super) fn route_of(&self, skeleton: u32, loop_: u32) -> Vec<Use> {
-        let held = &self.skeletons[skeleton as usize];
+    pub(super) fn route_of(&self, skeleton: RouteId, loop_: LoopId) -> Vec<Use> {
+        let held = &self.skeletons[skeleton];
         let mut route = held.uses.clone();
-        let mut at = self.loops.get(loop_ as usize).map_or(NIL, |record| record.first);
+        let mut at = self.loops.get(loop_).map_or(LimitId::NIL, |record| record.first);
         for slot in &held.loop_slots {
-            if at == NIL {
+            if at.is_nil() {
                 break;
             }
             route.push((at, *slot));
-            at = self.limits[at as usize].sibling;
+            at = self.limits[at].sibling;
         }
         route
     }

@@ -17,8 +17,8 @@ use crate::learn::mirror::{Mark, Mirror};
 use crate::learn::overload::Overload;
 use crate::learn::ramp::Ramp;
 use crate::learn::spread::Spread;
+use crate::model::{CallId, Id, LimitId, RouteId, ServiceId, SpecId};
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 /// A call was counted at most so long after it went.
 pub(super) const ON_ITS_WAY: Duration = Duration::from_millis(100);
@@ -27,28 +27,28 @@ pub(super) const ON_ITS_WAY: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct School {
     /// By limit.
-    pub(super) mirrors: BTreeMap<u32, Mirror>,
+    pub(super) mirrors: BTreeMap<LimitId, Mirror>,
     /// By the place of calls in flight.
     marks: Vec<Vec<Marked>>,
     /// By definition: each N that replies stated with a reset too far away for it to be that definition's.
-    pub(super) other_windows: BTreeMap<u32, Vec<u64>>,
+    pub(super) other_windows: BTreeMap<SpecId, Vec<u64>>,
     /// By definition.
-    pub(super) ceilings: BTreeMap<u32, Felt>,
+    pub(super) ceilings: BTreeMap<SpecId, Felt>,
     /// By service.
-    pub(super) spreads: BTreeMap<u32, Spread>,
+    pub(super) spreads: BTreeMap<ServiceId, Spread>,
     /// By how much calls may overtake each other where nobody knows yet.
     pub(super) apart: Duration,
     /// How calls to services and models end.
     pub(super) overloads: BTreeMap<Paced, Overload>,
     /// By service that starts slowly, and when the first of them is to be looked at.
-    pub(super) ramps: BTreeMap<u32, Ramp>,
+    pub(super) ramps: BTreeMap<ServiceId, Ramp>,
     pub(super) ramp_due: Nanos,
     /// By definition.
-    pub(super) adaptive: BTreeMap<u32, Adaptive>,
+    pub(super) adaptive: BTreeMap<SpecId, Adaptive>,
     /// By the definition of a rate: how many may be in flight at once while its calls go throttled.
-    pub(super) herds: BTreeMap<u32, u64>,
+    pub(super) herds: BTreeMap<SpecId, u64>,
     /// Definitions that are to be brought to what was learned.
-    pub(super) unplanned: BTreeSet<u32>,
+    pub(super) unplanned: BTreeSet<SpecId>,
     /// Whether definitions have changed since all was planned.
     pub(super) replan: bool,
     /// When something learned is to be looked at again.
@@ -59,7 +59,7 @@ pub(crate) struct School {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Marked {
-    pub(super) limit: u32,
+    pub(super) limit: LimitId,
     pub(super) since: u32,
     pub(super) cost: u64,
     pub(super) mark: Mark,
@@ -96,23 +96,23 @@ impl Default for School {
 
 impl School {
     /// What others take of a limit, in units a second.
-    pub fn others_at(&self, limit: u32) -> f64 {
+    pub fn others_at(&self, limit: LimitId) -> f64 {
         self.mirrors.get(&limit).map_or(0.0, Mirror::others)
     }
 
-    pub fn forget(&mut self, limit: u32) {
+    pub fn forget(&mut self, limit: LimitId) {
         self.mirrors.remove(&limit);
     }
 }
 
 impl Engine {
     /// Which limits of a route replies have told of.
-    pub(super) fn see_what_is_mirrored(&mut self, skeleton: u32) {
-        let ramps = self.has_ramp(self.skeletons[skeleton as usize].service);
+    pub(super) fn see_what_is_mirrored(&mut self, skeleton: RouteId) {
+        let ramps = self.has_ramp(self.skeletons[skeleton].service);
         let mirrors = &self.school.mirrors;
-        let held = &mut self.skeletons[skeleton as usize];
+        let held = &mut self.skeletons[skeleton];
         held.mirrored = held.uses.iter().copied().filter(|(limit, _)| mirrors.contains_key(limit)).collect();
-        held.noted = ramps || held.breaker != NIL || !held.mirrored.is_empty();
+        held.noted = ramps || !held.breaker.is_nil() || !held.mirrored.is_empty();
     }
 
     /// A call goes, of which something is to be remembered.
@@ -120,13 +120,13 @@ impl Engine {
     pub(super) fn note(&mut self, grant: &Grant, now: Nanos) {
         let index = grant.index();
         let InFlightCall { skeleton, units, .. } = self.in_flight[grant];
-        let held = &self.skeletons[skeleton as usize];
+        let held = &self.skeletons[skeleton];
         let breaker = held.breaker;
         let mut marks = std::mem::take(self.marks_of(index));
         let Engine { skeletons, limits, school, .. } = self;
         marks.clear();
-        for &(limit, slot) in &skeletons[skeleton as usize].mirrored {
-            let (held, cost) = (&mut limits[limit as usize], units[slot as usize]);
+        for &(limit, slot) in &skeletons[skeleton].mirrored {
+            let (held, cost) = (&mut limits[limit], units[slot as usize]);
             let Some(mirror) = school.mirrors.get_mut(&limit) else { continue };
             let mark = mirror.mark(cost, held.meter.used(now));
             marks.push(Marked { limit, since: held.since, cost, mark });
@@ -134,36 +134,36 @@ impl Engine {
         if !marks.is_empty() {
             *self.marks_of(index) = marks;
         }
-        if breaker != NIL {
+        if !breaker.is_nil() {
             self.note_pass(index, breaker);
         }
         if !self.school.ramps.is_empty() {
-            self.sets_out(self.skeletons[skeleton as usize].service, now);
+            self.sets_out(self.skeletons[skeleton].service, now);
         }
     }
 
-    fn marks_of(&mut self, index: u32) -> &mut Vec<Marked> {
+    fn marks_of(&mut self, index: CallId) -> &mut Vec<Marked> {
         let marks = &mut self.school.marks;
-        if marks.len() <= index as usize {
-            marks.resize_with(index as usize + 1, Vec::new);
+        if marks.len() <= index.index() {
+            marks.resize_with(index.index() + 1, Vec::new);
         }
-        &mut marks[index as usize]
+        &mut marks[index.index()]
     }
 
     /// A call ended of which no reply told.
     #[inline]
-    pub(super) fn unmark(&mut self, index: u32) {
+    pub(super) fn unmark(&mut self, index: CallId) {
         if self.is_marked(index) {
             self.take_marks(index);
         }
     }
 
     #[inline]
-    pub(super) fn is_marked(&self, index: u32) -> bool {
-        self.school.marks.get(index as usize).is_some_and(|marks| !marks.is_empty())
+    pub(super) fn is_marked(&self, index: CallId) -> bool {
+        self.school.marks.get(index.index()).is_some_and(|marks| !marks.is_empty())
     }
 
-    pub(super) fn take_marks(&mut self, index: u32) -> Vec<Marked> {
+    pub(super) fn take_marks(&mut self, index: CallId) -> Vec<Marked> {
         let marks = std::mem::take(self.marks_of(index));
         for marked in &marks {
             if let Some(mirror) = self.school.mirrors.get_mut(&marked.limit) {

@@ -8,33 +8,33 @@ use super::ended::Exhausted;
 use super::{Engine, InFlightCall, SLOT};
 use crate::config::BackoffConfig;
 use crate::limit::Counts;
-use crate::tree::NIL;
+use crate::model::{LimitId, RouteId, ServiceId, SpecId};
 
 /// Whose calls a window concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     Everything,
-    Service(u32),
+    Service(ServiceId),
     /// An API key that has limits of its own.
-    Key(u32, Box<str>),
+    Key(ServiceId, Box<str>),
     /// A pattern of the config.
-    Endpoint(u32, Box<str>),
+    Endpoint(ServiceId, Box<str>),
     /// A pattern of the config.
-    Model(u32, Box<str>),
+    Model(ServiceId, Box<str>),
     /// A model that no pattern names.
-    OtherModel(u32, Arc<str>),
+    OtherModel(ServiceId, Arc<str>),
     LoopType(Box<str>),
     /// Those that pay at this limit.
-    Limit(u32),
+    Limit(LimitId),
 }
 
 impl Engine {
     /// The limit on a call's way that mirrors one of the upstream's. The narrowest level counts; of several windows
     /// the stated one, else the shortest that lasts until the reset.
-    pub(super) fn limit_exhausted(&self, call: &InFlightCall, exhausted: &Exhausted) -> Option<u32> {
+    pub(super) fn limit_exhausted(&self, call: &InFlightCall, exhausted: &Exhausted) -> Option<LimitId> {
         let reset = exhausted.reset.unwrap_or_default();
-        let candidates = self.skeletons[call.skeleton as usize].uses.iter().filter_map(|&(limit, _)| {
-            let spec = &self.specs[self.limits[limit as usize].spec as usize];
+        let candidates = self.skeletons[call.skeleton].uses.iter().filter_map(|&(limit, _)| {
+            let spec = &self.specs[self.limits[limit].spec];
             let Counts::Rate { dimension, rate, .. } = &spec.definition.counts else { return None };
             let window = rate.window();
             let stated = exhausted.window.is_none_or(|stated| stated == window);
@@ -46,7 +46,7 @@ impl Engine {
 
     /// The narrowest thing that a call is known to be of: its model, else its key, else its service.
     pub(super) fn narrowest(&self, call: &InFlightCall, model: Option<&str>) -> Scope {
-        let skeleton = &self.skeletons[call.skeleton as usize];
+        let skeleton = &self.skeletons[call.skeleton];
         let service = skeleton.service;
         let key = &skeleton.key;
         let pattern = key.model.clone().map(|pattern| Scope::Model(service, pattern));
@@ -56,8 +56,8 @@ impl Engine {
     }
 
     /// Which units decide whether calls of a route concern a window: the call itself, or what a limit counts.
-    pub(super) fn slot_on(&self, scope: &Scope, skeleton: u32) -> Option<u8> {
-        let held = &self.skeletons[skeleton as usize];
+    pub(super) fn slot_on(&self, scope: &Scope, skeleton: RouteId) -> Option<u8> {
+        let held = &self.skeletons[skeleton];
         let key = &held.key;
         let is_on = match scope {
             Scope::Everything => true,
@@ -84,10 +84,10 @@ impl Engine {
     /// What a key stands for.
     pub(super) fn scope_named(&self, key: &str) -> Option<Scope> {
         if let Some(limit) = self.limit_named(key) {
-            let held = &self.limits[limit as usize];
+            let held = &self.limits[limit];
             // Neither is on the way of calls all the time.
-            let throttles = matches!(self.specs[held.spec as usize].definition.counts, Counts::Throttled(_));
-            return (held.owner == NIL && !throttles).then_some(Scope::Limit(limit));
+            let throttles = matches!(self.specs[held.spec].definition.counts, Counts::Throttled(_));
+            return (held.owner.is_nil() && !throttles).then_some(Scope::Limit(limit));
         }
         if key == "global" {
             return Some(Scope::Everything);
@@ -97,12 +97,12 @@ impl Engine {
         }
         let (name, rest) = key.split_once('/').map_or((key, None), |(name, rest)| (name, Some(rest)));
         let index = *self.service_index.get(name)?;
-        let service = &self.services[index as usize];
+        let service = &self.services[index];
         if service.gone {
             return None;
         }
         let Some(rest) = rest else { return Some(Scope::Service(index)) };
-        let has = |patterns: &[(crate::pattern::Pattern, Vec<u32>)], text: &str| {
+        let has = |patterns: &[(crate::pattern::Pattern, Vec<SpecId>)], text: &str| {
             patterns.iter().any(|(pattern, _)| pattern.text() == text)
         };
         if let Some(model) = rest.strip_prefix("model:") {
@@ -126,7 +126,7 @@ impl Engine {
     }
 
     pub(super) fn key_of(&self, scope: &Scope) -> Arc<str> {
-        let service = |index: &u32| {
+        let service = |index: &ServiceId| {
             let named = self.service_index.iter().find(|(_, known)| *known == index);
             named.map_or("", |(name, _)| &**name)
         };
@@ -145,11 +145,11 @@ impl Engine {
     /// The rules of the service that a window belongs to; one over several has the usual ones.
     pub(super) fn rules_of(&self, scope: &Scope) -> BackoffConfig {
         let service = self.service_in(scope);
-        service.map_or_else(BackoffConfig::default, |service| self.services[service as usize].backoff.clone())
+        service.map_or_else(BackoffConfig::default, |service| self.services[service].backoff.clone())
     }
 
     /// The only service whose calls a window holds, if there is one.
-    pub(super) fn service_in(&self, scope: &Scope) -> Option<u32> {
+    pub(super) fn service_in(&self, scope: &Scope) -> Option<ServiceId> {
         match scope {
             Scope::Everything | Scope::LoopType(_) => None,
             Scope::Service(service)
@@ -157,7 +157,7 @@ impl Engine {
             | Scope::Endpoint(service, _)
             | Scope::Model(service, _)
             | Scope::OtherModel(service, _) => Some(*service),
-            Scope::Limit(limit) => self.service_at(self.limits[*limit as usize].spec),
+            Scope::Limit(limit) => self.service_at(self.limits[*limit].spec),
         }
     }
 }

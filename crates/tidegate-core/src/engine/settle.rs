@@ -7,8 +7,8 @@ use super::route::Skeleton;
 use super::{Departure, Engine, Grant, InFlightCall, MAX_UNIT_KINDS, SLOT, Units};
 use crate::call::Cost;
 use crate::dimension::Dimension;
+use crate::model::{Id, LaneId, LimitId};
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 impl Engine {
     /// The call ended. `actual` is what it really cost, in the dimensions it states; the rest cost what
@@ -98,7 +98,7 @@ impl Engine {
         let now = self.clock(now);
         let Some(call) = self.in_flight.leaves_late(departure, now) else { return };
         for (limit, slot) in self.route_of(call.skeleton, call.loop_) {
-            let held = &mut self.limits[limit as usize];
+            let held = &mut self.limits[limit];
             if held.since <= call.epoch && held.meter.count_from(call.units[slot as usize], call.counted, now)
             {
                 self.touched(limit);
@@ -118,8 +118,8 @@ impl Engine {
         let call = self.in_flight[grant].clone();
         let (mut more, mut uncounted) = ([0; MAX_UNIT_KINDS], [0; MAX_UNIT_KINDS]);
         for (limit, slot) in self.route_of(call.skeleton, call.loop_) {
-            let held = &self.limits[limit as usize];
-            let layout = &self.skeletons[call.skeleton as usize].layout;
+            let held = &self.limits[limit];
+            let layout = &self.skeletons[call.skeleton].layout;
             let dimension = layout.dimension(slot).filter(|dimension| **dimension != Dimension::Bytes);
             let Some(dimension) = dimension.filter(|dimension| so_far.states(dimension)) else { continue };
             let (cost, reserved) = (so_far.units(dimension), call.units[slot as usize]);
@@ -134,7 +134,7 @@ impl Engine {
             more[slot] = cost - reserved;
             uncounted[slot] = uncounted[slot].max(cost - reserved - charged);
             let lane = (call.loop_, call.skeleton, call.class as u8);
-            self.charge_flow(limit, lane, charged.into(), false, NIL);
+            self.charge_flow(limit, lane, charged.into(), false, LaneId::NIL);
             self.touched(limit);
         }
         self.in_flight.grow(grant, &more, &uncounted);
@@ -146,9 +146,9 @@ impl Engine {
 
     /// Whether the upstream counts a call that ended so.
     fn is_counted(&self, call: &InFlightCall, fate: &Fate) -> bool {
-        let service = self.skeletons[call.skeleton as usize].service;
+        let service = self.skeletons[call.skeleton].service;
         match fate {
-            Fate::TurnedAway { .. } | Fate::OutOfQuota => self.services[service as usize].failures_count,
+            Fate::TurnedAway { .. } | Fate::OutOfQuota => self.services[service].failures_count,
             Fate::Unreached | Fate::Unprocessed => false,
             Fate::Answered | Fate::Failed { .. } | Fate::Unknown => true,
         }
@@ -164,9 +164,9 @@ impl Engine {
     #[inline(never)]
     fn settle(&mut self, grant: Grant, uncounted: &Units, actual: Option<&Cost>, now: Nanos) {
         let grant = self.in_flight[&grant].clone();
-        let keep = self.skeletons[grant.skeleton as usize].keep;
+        let keep = self.skeletons[grant.skeleton].keep;
         self.end(&grant, now, |engine, limit, slot, reserved| {
-            let dimension = engine.skeletons[grant.skeleton as usize].layout.dimension(slot);
+            let dimension = engine.skeletons[grant.skeleton].layout.dimension(slot);
             let stated = dimension.zip(actual).filter(|(dimension, actual)| actual.states(dimension));
             let Some(cost) = stated.map(|(dimension, actual)| actual.units(dimension)) else { return false };
             // No refund gives back what some limit never counted.
@@ -174,14 +174,14 @@ impl Engine {
             let change = if cost > reserved {
                 i128::from(engine.charge_debt(limit, cost - reserved, now))
             } else if cost < refundable && !keep {
-                engine.limits[limit as usize].meter.refund(refundable - cost, grant.counted, now);
+                engine.limits[limit].meter.refund(refundable - cost, grant.counted, now);
                 engine.keep_what_comes_back(limit, refundable);
                 i128::from(cost) - i128::from(refundable)
             } else {
                 return false;
             };
             let lane = (grant.loop_, grant.skeleton, grant.class as u8);
-            engine.charge_flow(limit, lane, change, false, NIL);
+            engine.charge_flow(limit, lane, change, false, LaneId::NIL);
             true
         });
     }
@@ -196,9 +196,9 @@ impl Engine {
     #[inline]
     fn frees_nothing(&self, grant: &Grant) -> bool {
         let InFlightCall { skeleton, loop_, penalty, .. } = self.in_flight[grant];
-        let own = self.loops.get(loop_ as usize).map_or(NIL, |record| record.first);
-        let Skeleton { ref slots, breaker, .. } = self.skeletons[skeleton as usize];
-        slots.is_empty() && own == NIL && penalty == 0 && breaker == NIL
+        let own = self.loops.get(loop_).map_or(LimitId::NIL, |record| record.first);
+        let Skeleton { ref slots, breaker, .. } = self.skeletons[skeleton];
+        slots.is_empty() && own.is_nil() && penalty == 0 && breaker.is_nil()
     }
 
     /// Whether something is to be remembered of a call when it ends.
@@ -229,7 +229,7 @@ impl Engine {
     #[inline(always)]
     fn report_lost(&mut self, grant: &Grant, now: Nanos) {
         self.unmark(grant.index());
-        if self.passes.get(grant.index() as usize).is_some_and(Option::is_some) {
+        if self.passes.get(grant.index().index()).is_some_and(Option::is_some) {
             self.report_lost_probe(grant, now);
         }
     }
@@ -247,18 +247,18 @@ impl Engine {
     fn free_slots(&mut self, grant: &Grant) -> bool {
         let Engine { skeletons, limits, loops, in_flight, .. } = self;
         let grant = &in_flight[grant];
-        let held = &mut skeletons[grant.skeleton as usize];
+        let held = &mut skeletons[grant.skeleton];
         if grant.epoch != self.epoch || grant.penalty > 0 {
             return false;
         }
         for &(limit, slot) in &held.slots {
-            limits[limit as usize].release(grant.units[(slot & SLOT) as usize]);
+            limits[limit].release(grant.units[(slot & SLOT) as usize]);
         }
         held.in_flight -= 1;
-        if let Some(record) = loops.get_mut(grant.loop_ as usize) {
+        if let Some(record) = loops.get_mut(grant.loop_) {
             let mut own = record.first;
             for &slot in &held.loop_slots {
-                let Some(limit) = limits.get_mut(own as usize) else { break };
+                let Some(limit) = limits.get_mut(own) else { break };
                 limit.release(grant.units[(slot & SLOT) as usize]);
                 own = limit.sibling;
             }
@@ -272,10 +272,10 @@ impl Engine {
         if grant.penalty == 0 {
             return false;
         }
-        let throttles = self.skeletons[grant.skeleton as usize].throttles.clone();
+        let throttles = self.skeletons[grant.skeleton].throttles.clone();
         for &(limit, slot) in &throttles {
-            if self.limits[limit as usize].since <= grant.epoch {
-                self.limits[limit as usize].release(grant.units[slot as usize]);
+            if self.limits[limit].since <= grant.epoch {
+                self.limits[limit].release(grant.units[slot as usize]);
                 self.touched(limit);
             }
         }
@@ -294,9 +294,9 @@ impl Engine {
         let call = self.in_flight[&grant].clone();
         for (limit, slot) in self.route_of(call.skeleton, call.loop_) {
             let is_request =
-                self.skeletons[call.skeleton as usize].layout.dimension(slot) == Some(&Dimension::Requests);
+                self.skeletons[call.skeleton].layout.dimension(slot) == Some(&Dimension::Requests);
             if is_request
-                && self.limits[limit as usize].since <= call.epoch
+                && self.limits[limit].since <= call.epoch
                 && let Some(mirror) = self.school.mirrors.get_mut(&limit)
             {
                 mirror.keep(call.units[slot as usize], call.counted);
@@ -313,17 +313,17 @@ impl Engine {
         let uncounted = self.in_flight.take_uncounted(&grant);
         let grant = self.in_flight[&grant].clone();
         self.end(&grant, now, |engine, limit, slot, reserved| {
-            if !returns(engine.skeletons[grant.skeleton as usize].layout.dimension(slot)) {
+            if !returns(engine.skeletons[grant.skeleton].layout.dimension(slot)) {
                 return false;
             }
             let reserved = reserved.saturating_sub(uncounted[slot as usize]);
-            let held = &mut engine.limits[limit as usize];
+            let held = &mut engine.limits[limit];
             held.meter.refund(reserved, grant.counted, now);
             if let Some(lent) = &mut held.lent {
                 lent.give_back(reserved, grant.at, now);
             }
             let lane = (grant.loop_, grant.skeleton, grant.class as u8);
-            engine.charge_flow(limit, lane, -i128::from(reserved), false, NIL);
+            engine.charge_flow(limit, lane, -i128::from(reserved), false, LaneId::NIL);
             true
         });
     }
@@ -335,27 +335,27 @@ impl Engine {
         &mut self,
         grant: &InFlightCall,
         now: Nanos,
-        mut settle: impl FnMut(&mut Engine, u32, u8, u64) -> bool,
+        mut settle: impl FnMut(&mut Engine, LimitId, u8, u64) -> bool,
     ) {
         let waited_for = self.waiting > 0;
         let mut changed = false;
-        let skeleton = grant.skeleton as usize;
+        let skeleton = grant.skeleton;
         let shared = self.skeletons[skeleton].uses.len();
-        let mut own = self.loops.get(grant.loop_ as usize).map_or(NIL, |record| record.first);
+        let mut own = self.loops.get(grant.loop_).map_or(LimitId::NIL, |record| record.first);
         let mut index = 0;
         loop {
             let (limit, slot) = if index < shared {
                 self.skeletons[skeleton].uses[index]
-            } else if own != NIL {
+            } else if !own.is_nil() {
                 let next = (own, self.skeletons[skeleton].loop_slots[index - shared]);
-                own = self.limits[own as usize].sibling;
+                own = self.limits[own].sibling;
                 next
             } else {
                 break;
             };
             index += 1;
             // A limit made after the grant was given has nothing of it, nor has one that holds others only.
-            let held = &self.limits[limit as usize];
+            let held = &self.limits[limit];
             let throttles = self.skeletons[skeleton].throttled
                 && self.skeletons[skeleton].throttles.iter().any(|(throttle, _)| *throttle == limit);
             if held.since > grant.epoch || !held.meter.counts() || throttles {
@@ -364,7 +364,7 @@ impl Engine {
             let reserved = grant.units[slot as usize];
             let changed_here = if held.meter.is_in_flight() {
                 let held = held.meter.dearer(reserved, grant.penalty);
-                self.limits[limit as usize].release(held);
+                self.limits[limit].release(held);
                 true
             } else {
                 settle(self, limit, slot, reserved)

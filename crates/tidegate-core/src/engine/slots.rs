@@ -12,13 +12,13 @@ use crate::config::{AdaptiveConfig, Reserve};
 use crate::dimension::Dimension;
 use crate::learn::adaptive::Adaptive;
 use crate::limit::{Counts, Definition, Spec};
+use crate::model::{RouteId, ServiceId, SpecId};
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 impl Engine {
     /// Has the bound on what is in flight adapt, or no longer.
-    pub(super) fn set_adaptive(&mut self, spec: u32, rules: Option<&AdaptiveConfig>, now: Nanos) {
-        let most = self.specs[spec as usize].written.whole();
+    pub(super) fn set_adaptive(&mut self, spec: SpecId, rules: Option<&AdaptiveConfig>, now: Nanos) {
+        let most = self.specs[spec].written.whole();
         match (rules, self.school.adaptive.get_mut(&spec)) {
             (Some(rules), Some(held)) if held.rules() == rules => held.change_most(most),
             (Some(rules), _) => {
@@ -40,11 +40,11 @@ impl Engine {
 
     #[cold]
     fn adapt(&mut self, call: &InFlightCall, failed: bool, now: Nanos) {
-        let uses = self.skeletons[call.skeleton as usize].slots.clone();
+        let uses = self.skeletons[call.skeleton].slots.clone();
         for (limit, _) in uses {
-            let held = &mut self.limits[limit as usize];
+            let held = &mut self.limits[limit];
             let (spec, in_flight) = (held.spec, held.meter.used(now));
-            let most = self.specs[spec as usize].written.whole();
+            let most = self.specs[spec].written.whole();
             let Some(adaptive) = self.school.adaptive.get_mut(&spec) else { continue };
             adaptive.change_most(most);
             if adaptive.ended(call.at, failed, in_flight, now) {
@@ -57,7 +57,7 @@ impl Engine {
     }
 
     /// What was learned before about a bound that adapts.
-    pub(super) fn resume_adaptive(&mut self, spec: u32, bound: u64, now: Nanos) -> bool {
+    pub(super) fn resume_adaptive(&mut self, spec: SpecId, bound: u64, now: Nanos) -> bool {
         let Some(adaptive) = self.school.adaptive.get_mut(&spec) else { return false };
         adaptive.resume(bound, now);
         self.fit_slots(spec, now);
@@ -65,12 +65,12 @@ impl Engine {
     }
 
     /// Brings a bound to what was learned. Every call takes one slot, so nobody's cost has to fit anew.
-    fn fit_slots(&mut self, spec: u32, now: Nanos) {
+    fn fit_slots(&mut self, spec: SpecId, now: Nanos) {
         let bound = self.school.adaptive.get(&spec).map(Adaptive::bound);
-        let held = &mut self.specs[spec as usize];
+        let held = &mut self.specs[spec];
         held.learned.slots = bound;
         let limit = held.shared;
-        if limit == NIL {
+        if limit.is_nil() {
             // Each key has its own.
             self.put_in_force(spec, now);
             return;
@@ -78,16 +78,16 @@ impl Engine {
         // There may be very many limits, and this is done often: they are not gone through for one.
         let old = std::mem::replace(&mut held.definition, held.written.with(&held.learned));
         held.withheld = held.definition.withheld(held.definition.whole());
-        held.definition.change(&mut self.limits[limit as usize].meter, now, self.unix_offset, &old);
+        held.definition.change(&mut self.limits[limit].meter, now, self.unix_offset, &old);
         self.see_if_plain(limit);
         self.touched(limit);
     }
 
     /// Judges how many calls of these services go throttled at once, for as long as any of them do. They are about to
     /// begin to. A limit that is there is brought up to date now, so that a look at a route later changes nothing.
-    pub(super) fn judge_herds(&mut self, concerned: impl Fn(u32) -> bool, now: Nanos) {
-        for index in 0..self.specs.len() as u32 {
-            let spec = &self.specs[index as usize];
+    pub(super) fn judge_herds(&mut self, concerned: impl Fn(ServiceId) -> bool, now: Nanos) {
+        for index in self.specs.ids() {
+            let spec = &self.specs[index];
             let Counts::Rate { dimension: Dimension::Requests, rate, .. } = &spec.definition.counts else {
                 continue;
             };
@@ -105,12 +105,12 @@ impl Engine {
 
     /// Whether the calls of a service that go throttled are bounded by this rate: no bound is configured, and it is the
     /// shortest of its level.
-    fn throttles_by(&self, rate: u32, service: u32) -> bool {
-        let spec = &self.specs[rate as usize];
-        let service = &self.services[service as usize];
+    fn throttles_by(&self, rate: SpecId, service: ServiceId) -> bool {
+        let spec = &self.specs[rate];
+        let service = &self.services[service];
         let patterns = service.endpoints.iter().chain(&service.models);
         let levels = std::iter::once(&service.specs).chain(patterns.map(|(_, specs)| specs));
-        let configured = levels.flatten().map(|index| &self.specs[*index as usize]);
+        let configured = levels.flatten().map(|index| &self.specs[*index]);
         let mut throttles =
             configured.filter(|other| matches!(other.definition.counts, Counts::Throttled(_)));
         let window = |spec: &Spec| spec.definition.rate_of().map(|rate| rate.window());
@@ -125,8 +125,8 @@ impl Engine {
     }
 
     /// Changes the limit on throttled calls that was made for a rate, if there is one, and tells the new bound.
-    fn throttle_at_most(&mut self, rate: u32, bound: u64, now: Nanos) {
-        let level = self.specs[rate as usize].level.clone();
+    fn throttle_at_most(&mut self, rate: SpecId, bound: u64, now: Nanos) {
+        let level = self.specs[rate].level.clone();
         let definition = Definition::in_flight(Counts::Throttled(bound), Reserve::default());
         let limit = format!("{level}/{}", definition.suffix()).into();
         if let Some(made) = self.throttle_of(&level) {
@@ -136,21 +136,21 @@ impl Engine {
     }
 
     /// The limit on throttled calls of a level.
-    fn throttle_of(&self, level: &str) -> Option<u32> {
+    fn throttle_of(&self, level: &str) -> Option<SpecId> {
         let is_it = |spec: &Spec| {
             !spec.gone && *spec.level == *level && matches!(spec.definition.counts, Counts::Throttled(_))
         };
-        self.specs.iter().position(is_it).map(|index| index as u32)
+        self.specs.ids().find(|index| is_it(&self.specs[*index]))
     }
 
     /// The limit on the throttled calls of a route for which none is set: made when they first go throttled, and kept,
     /// since calls that took from it give back to it later.
-    pub(super) fn throttle_by_rate(&mut self, skeleton: u32, throttled: bool, now: Nanos) -> Option<Use> {
-        let held = &self.skeletons[skeleton as usize];
+    pub(super) fn throttle_by_rate(&mut self, skeleton: RouteId, throttled: bool, now: Nanos) -> Option<Use> {
+        let held = &self.skeletons[skeleton];
         let key = held.key.key.clone();
         let on_calls = held.uses.iter().filter_map(|&(limit, _)| {
-            let spec = self.limits[limit as usize].spec;
-            let of = &self.specs[spec as usize];
+            let spec = self.limits[limit].spec;
+            let of = &self.specs[spec];
             let Counts::Rate { dimension: Dimension::Requests, rate, .. } = &of.definition.counts else {
                 return None;
             };
@@ -158,7 +158,7 @@ impl Engine {
             super::change::mirrors(&of.level).then_some((rank, spec))
         });
         let (_, spec) = on_calls.min()?;
-        let of = &self.specs[spec as usize];
+        let of = &self.specs[spec];
         let (level, per_key) = (of.level.clone(), of.per_key);
         let throttle = match self.throttle_of(&level) {
             Some(known) => known,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{Engine, Grant};
 use crate::call::Call;
 use crate::config::SettleRule;
+use crate::model::LimitId;
 use crate::time::Nanos;
-use crate::tree::NIL;
 
 /// What became of a service's calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,9 +46,8 @@ impl Engine {
     /// Every limit, instances of loops and keys included.
     pub fn limits(&mut self, now: Nanos) -> Vec<LimitStatus> {
         let now = self.clock(now);
-        let free: hashbrown::HashSet<u32> = self.free_limits.iter().copied().collect();
-        let is_live = |limit: &u32| !free.contains(limit) && self.limits[*limit as usize].meter.counts();
-        let live: Vec<u32> = (0..self.limits.len() as u32).filter(is_live).collect();
+        let live = self.limits.live().filter(|limit| self.limits[*limit].meter.counts());
+        let live: Vec<LimitId> = live.collect();
         live.into_iter().map(|limit| self.limit_status(limit, now)).collect()
     }
 
@@ -62,7 +61,7 @@ impl Engine {
     #[must_use]
     pub fn counts(&self, service: &str) -> Option<ServiceCounts> {
         let service = *self.service_index.get(service)?;
-        let mut counts = self.services[service as usize].counts;
+        let mut counts = self.services[service].counts;
         let own = self.skeletons.iter().filter(|skeleton| skeleton.service == service);
         counts.granted += own.map(|skeleton| skeleton.granted).sum::<u64>();
         Some(counts)
@@ -72,7 +71,7 @@ impl Engine {
     #[must_use]
     pub fn service_of(&self, grant: &Grant) -> Option<&str> {
         let call = &self.in_flight[grant];
-        let service = self.skeletons[call.skeleton as usize].service;
+        let service = self.skeletons[call.skeleton].service;
         self.service_index.iter().find(|(_, index)| **index == service).map(|(name, _)| &**name)
     }
 
@@ -87,53 +86,31 @@ impl Engine {
     /// Whether the service keeps what a call reserved above its cost.
     #[must_use]
     pub fn settle_rule(&self, service: &str) -> Option<SettleRule> {
-        let held = &self.services[*self.service_index.get(service)? as usize];
+        let held = &self.services[*self.service_index.get(service)?];
         Some(if held.keep { SettleRule::Keep } else { SettleRule::Refund })
     }
 
-    pub(super) fn limit_status(&mut self, limit: u32, now: Nanos) -> LimitStatus {
+    pub(super) fn limit_status(&mut self, limit: LimitId, now: Nanos) -> LimitStatus {
         let waiting = self.waiting_at(limit);
         let (name, reset) = (self.limit_name(limit), self.reset_of(limit, now));
-        let spec = &self.specs[self.limits[limit as usize].spec as usize];
+        let spec = &self.specs[self.limits[limit].spec];
         let capacity = spec.definition.whole();
-        let used = self.limits[limit as usize].meter.used(now);
+        let used = self.limits[limit].meter.used(now);
         let dropped_debt = self.dropped_debt.get(&limit).copied().unwrap_or(0);
         LimitStatus { name, capacity, used, dropped_debt, reset, waiting }
     }
 
     /// How many calls wait because of a limit.
-    pub(super) fn waiting_at(&self, limit: u32) -> usize {
+    pub(super) fn waiting_at(&self, limit: LimitId) -> usize {
         let mut waiting = 0;
-        if let Some(contention) = &self.limits[limit as usize].contention {
+        if let Some(contention) = &self.limits[limit].contention {
             for class in contention.classes.iter().flatten() {
                 self.order.each(class.root, &mut |(_, _, lane)| {
-                    waiting += self.lanes[lane as usize].len as usize;
+                    waiting += self.lanes[lane].len as usize;
                     true
                 });
             }
         }
         waiting
-    }
-
-    /// A limit's name: its level, what it counts, its window.
-    pub(super) fn limit_name(&self, limit: u32) -> Arc<str> {
-        let held = &self.limits[limit as usize];
-        let spec = &self.specs[held.spec as usize];
-        if held.owner != NIL {
-            let name = self.loop_name(held.owner).unwrap_or_default();
-            return format!("loop:{name}/{}", spec.suffix).into();
-        }
-        if held.spec == self.window_spec {
-            let window = self.windows.iter().find(|window| window.limit == limit);
-            return format!("{}/{}", window.map_or("", |window| &window.key), spec.suffix).into();
-        }
-        if spec.per_key {
-            let key = self.key_instances.iter().find(|(_, known)| **known == limit);
-            let key = key.map_or("", |((_, key), _)| if key.is_empty() { "none" } else { key });
-            let (service, rest) = spec.level.split_once('/').unwrap_or((&spec.level, ""));
-            let rest = if rest.is_empty() { String::new() } else { format!("{rest}/") };
-            return format!("{service}/key:{key}/{rest}{}", spec.suffix).into();
-        }
-        format!("{}/{}", spec.level, spec.suffix).into()
     }
 }

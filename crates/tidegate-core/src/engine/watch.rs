@@ -4,12 +4,13 @@ use std::cmp::Reverse;
 
 use super::lane::Use;
 use super::{Engine, Units};
+use crate::model::{LaneId, LimitId};
 use crate::time::Nanos;
 
 impl Engine {
     /// Marks a limit to be looked at.
-    pub(super) fn mark(&mut self, limit: u32) {
-        if self.limits[limit as usize].contention.is_some() {
+    pub(super) fn mark(&mut self, limit: LimitId) {
+        if self.limits[limit].contention.is_some() {
             self.dirty.push(Reverse(limit));
         }
     }
@@ -22,8 +23,8 @@ impl Engine {
     }
 
     /// Something changed at a limit: looks again there and wherever that decides.
-    pub(super) fn touched(&mut self, limit: u32) {
-        let Some(contention) = self.limits[limit as usize].contention.as_mut() else { return };
+    pub(super) fn touched(&mut self, limit: LimitId) {
+        let Some(contention) = self.limits[limit].contention.as_mut() else { return };
         self.dirty.push(Reverse(limit));
         if !contention.watchers.is_empty() {
             self.dirty.extend(contention.watchers.drain(..).map(Reverse));
@@ -34,9 +35,9 @@ impl Engine {
     }
 
     /// Marks the other limits of a lane's route at which somebody waits.
-    pub(super) fn mark_others(&mut self, limit: u32, lane: u32) {
-        for &(other, _) in self.lanes[lane as usize].route.iter().filter(|(other, _)| *other != limit) {
-            let waiting = self.limits[other as usize].contention.as_ref().is_some_and(|held| held.bound > 0);
+    pub(super) fn mark_others(&mut self, limit: LimitId, lane: LaneId) {
+        for &(other, _) in self.lanes[lane].route.iter().filter(|(other, _)| *other != limit) {
+            let waiting = self.limits[other].contention.as_ref().is_some_and(|held| held.bound > 0);
             if waiting {
                 self.dirty.push(Reverse(other));
             }
@@ -44,8 +45,8 @@ impl Engine {
     }
 
     /// Sets when a limit is looked at next.
-    pub(super) fn arm(&mut self, limit: u32, wake: Nanos) {
-        let Some(contention) = self.limits[limit as usize].contention.as_mut() else { return };
+    pub(super) fn arm(&mut self, limit: LimitId, wake: Nanos) {
+        let Some(contention) = self.limits[limit].contention.as_mut() else { return };
         let before = std::mem::replace(&mut contention.wake, wake);
         if before == wake {
             return;
@@ -58,15 +59,15 @@ impl Engine {
         }
     }
 
-    pub(super) fn arm_sooner(&mut self, limit: u32, wake: Nanos) {
-        if self.limits[limit as usize].contention.as_ref().is_some_and(|held| wake < held.wake) {
+    pub(super) fn arm_sooner(&mut self, limit: LimitId, wake: Nanos) {
+        if self.limits[limit].contention.as_ref().is_some_and(|held| wake < held.wake) {
             self.arm(limit, wake);
         }
     }
 
     /// Looks at `limit` again when a call of `lane` could go that another limit holds back.
-    pub(super) fn watch(&mut self, limit: u32, lane: u32, now: Nanos) {
-        let route = self.lanes[lane as usize].route.clone();
+    pub(super) fn watch(&mut self, limit: LimitId, lane: LaneId, now: Nanos) {
+        let route = self.lanes[lane].route.clone();
         for &(other, _) in route.iter().filter(|(other, _)| *other != limit) {
             let watchers = &mut self.contention(other).watchers;
             if !watchers.contains(&limit) {
@@ -74,7 +75,7 @@ impl Engine {
             }
         }
         self.arm_sooner(limit, self.next_level(lane, now).min(self.next_withheld(lane, now)));
-        let Some(least) = self.run_order.summary(self.lanes[lane as usize].runs) else { return };
+        let Some(least) = self.run_order.summary(self.lanes[lane].runs) else { return };
         for &(other, slot) in route.iter() {
             for at in std::iter::once(other).chain(self.through(other)) {
                 if let Some(first) = self.first(at, now) {
@@ -90,8 +91,8 @@ impl Engine {
         }
         // Each kind of unit has room for some call, but no call for all kinds: look at each.
         let mut costs = Vec::new();
-        self.run_order.each(self.lanes[lane as usize].runs, &mut |(_, run)| {
-            costs.push(self.runs[run as usize].like.units);
+        self.run_order.each(self.lanes[lane].runs, &mut |(_, run)| {
+            costs.push(self.runs[run].like.units);
             true
         });
         for units in costs {
@@ -103,10 +104,10 @@ impl Engine {
     }
 
     /// When every limit of a route has room for `units`, other calls apart.
-    fn opens(&self, lane: u32, route: &[Use], units: &Units, now: Nanos) -> Nanos {
+    fn opens(&self, lane: LaneId, route: &[Use], units: &Units, now: Nanos) -> Nanos {
         let mut opens = Nanos::ZERO;
         for &(limit, slot) in route {
-            let held = &self.limits[limit as usize];
+            let held = &self.limits[limit];
             let cost = units[slot as usize];
             if cost > 0 || held.meter.is_in_flight() {
                 opens = opens.max(held.earliest(cost, self.withheld(limit, lane, now), now));
@@ -117,14 +118,14 @@ impl Engine {
 
     /// A first call that has room and yet does not go, since another limit holds it, leaves more beside it as room
     /// grows: when it leaves enough at `limit` for a call that costs at least `least`, or for a larger one.
-    pub(super) fn grows_beside(&mut self, limit: u32, first: u32, least: u64, now: Nanos) -> Nanos {
+    pub(super) fn grows_beside(&mut self, limit: LimitId, first: LaneId, least: u64, now: Nanos) -> Nanos {
         let cost = self.head_cost(first, limit);
-        let in_flight = self.limits[limit as usize].meter.is_in_flight();
+        let in_flight = self.limits[limit].meter.is_in_flight();
         if in_flight || cost == 0 || self.booking(first, now) > now {
             return Nanos::NEVER;
         }
         let withheld = self.withheld(limit, first, now);
-        let held = &mut self.limits[limit as usize];
+        let held = &mut self.limits[limit];
         let spare = held.meter.spare(now, cost, withheld, now);
         let grows = held.earliest(cost.saturating_add(least.max(spare.saturating_add(1))), withheld, now);
         if grows > now { grows } else { Nanos::NEVER }

@@ -10,7 +10,7 @@
 //! whenever it came; what it took then is written down with it, and that much comes back. A service that does not
 //! wait for windows is only throttled by them.
 //!
-//! Routes of lanes change under calls that wait (`reroute`): a lane is taken out of its queue, gets its new route,
+//! Routes of lanes change under calls that wait (`reseat`): a lane is taken out of its queue, gets its new route,
 //! and goes back to where it stood. The calls in it are not touched, so it costs as much as there are lanes, however
 //! many wait. Only a model that no pattern of the config names needs more: its calls wait among those of all such
 //! models, and are seated anew.
@@ -33,6 +33,7 @@ use super::scope::Scope;
 use super::{Engine, InFlightCall, SLOT};
 use crate::algorithm::Meter;
 use crate::limit::Limit;
+use crate::model::{LimitId, RouteId, ServiceId};
 use crate::time::Nanos;
 
 /// More models than this that no pattern names, and their windows are the service's.
@@ -53,7 +54,7 @@ pub(crate) struct Window {
     pub key: Arc<str>,
     scope: Scope,
     /// The limit that holds calls.
-    pub limit: u32,
+    pub limit: LimitId,
     until: Nanos,
     /// Until when calls go throttled.
     tail: Nanos,
@@ -141,7 +142,7 @@ impl Engine {
             window.by_hand = window.by_hand.min(now);
             window.refusals = 0;
             let limit = window.limit;
-            if let Meter::Hold(hold) = &mut self.limits[limit as usize].meter {
+            if let Meter::Hold(hold) = &mut self.limits[limit].meter {
                 hold.open(now);
             }
             self.touched(limit);
@@ -217,7 +218,7 @@ impl Engine {
     /// An upstream that fails asks to be left alone.
     pub(super) fn leave_alone(&mut self, call: &InFlightCall, span: Duration, now: Nanos) {
         let span = self.bounded_wait(call, span);
-        let service = self.skeletons[call.skeleton as usize].service;
+        let service = self.skeletons[call.skeleton].service;
         self.back_off(Scope::Service(service), span, now);
     }
 
@@ -242,17 +243,17 @@ impl Engine {
         }
         self.windows_due = self.windows_due.min(tail);
         if rules.waits
-            && let Meter::Hold(hold) = &mut self.limits[limit as usize].meter
+            && let Meter::Hold(hold) = &mut self.limits[limit].meter
         {
             hold.shut(until, pace);
         }
         let concerned = self.concerned(index);
-        let free = |skeleton: &u32| !self.skeletons[*skeleton as usize].throttled;
-        let newly: BTreeSet<u32> = concerned.iter().copied().filter(free).collect();
+        let free = |skeleton: &RouteId| !self.skeletons[*skeleton].throttled;
+        let newly: BTreeSet<RouteId> = concerned.iter().copied().filter(free).collect();
         self.reroute(&newly, now);
         // The others wait for longer now, which may leave room for somebody.
         for lane in self.lanes_of(&concerned) {
-            let route = self.lanes[lane as usize].route.clone();
+            let route = self.lanes[lane].route.clone();
             self.mark_route(&route);
         }
     }
@@ -260,7 +261,7 @@ impl Engine {
     /// A window is about to open. Services of which calls go throttled already go on as they began to.
     fn begin_to_throttle(&mut self, index: usize, now: Nanos) {
         let live = self.windows.iter().filter(|window| window.tail > now);
-        let throttled: Vec<Option<u32>> = live.map(|window| self.service_in(&window.scope)).collect();
+        let throttled: Vec<Option<ServiceId>> = live.map(|window| self.service_in(&window.scope)).collect();
         let own = self.service_in(&self.windows[index].scope);
         if !throttled.contains(&None) {
             let begins =
@@ -276,8 +277,8 @@ impl Engine {
             return index;
         }
         let spec = self.window_spec;
-        let meter = self.specs[spec as usize].definition.meter(now, self.unix_offset);
-        let limit = self.add_limit(Limit::new(spec, &self.specs[spec as usize], meter, self.epoch));
+        let meter = self.specs[spec].definition.meter(now, self.unix_offset);
+        let limit = self.add_limit(Limit::new(spec, &self.specs[spec], meter, self.epoch));
         let key = self.key_of(&scope);
         let never = Nanos::ZERO;
         let (until, tail, by_hand, refused_at) = (never, never, never, never);
@@ -290,17 +291,17 @@ impl Engine {
     /// A model that no pattern names gets a route of its own, if there are not too many of them already.
     fn known_scope(&mut self, scope: Scope, now: Nanos) -> Scope {
         let Scope::OtherModel(service, model) = scope else { return scope };
-        if self.services[service as usize].other_models.contains(&model) {
+        if self.services[service].other_models.contains(&model) {
             return Scope::OtherModel(service, model);
         }
-        if self.services[service as usize].other_models.len() >= MANY {
+        if self.services[service].other_models.len() >= MANY {
             self.forget_windows(now);
         }
-        if self.services[service as usize].other_models.len() >= MANY {
+        if self.services[service].other_models.len() >= MANY {
             return Scope::Service(service);
         }
         let waiting = self.unseat_model(service, &model);
-        self.services[service as usize].other_models.push(model.clone());
+        self.services[service].other_models.push(model.clone());
         self.routes_changed();
         self.seat_again(waiting, now);
         Scope::OtherModel(service, model)
@@ -311,7 +312,7 @@ impl Engine {
         let mut over = BTreeSet::new();
         for index in (0..self.windows.len()).rev() {
             let Window { limit, tail, ref scope, .. } = self.windows[index];
-            let held = &self.limits[limit as usize];
+            let held = &self.limits[limit];
             let waited_for = held.contention.as_ref().is_some_and(|contention| contention.bound > 0);
             let row_counts = self.windows[index].row_ends() > now;
             if tail > now || held.meter.full_at() > now || waited_for || row_counts {
@@ -319,8 +320,8 @@ impl Engine {
             }
             let own_route = matches!(scope, Scope::OtherModel(..));
             let concerned = self.concerned(index);
-            let is_used = |skeleton: &u32| {
-                let held = &self.skeletons[*skeleton as usize];
+            let is_used = |skeleton: &RouteId| {
+                let held = &self.skeletons[*skeleton];
                 held.lanes > 0 || held.in_flight > 0
             };
             if own_route && concerned.iter().any(is_used) {
@@ -330,13 +331,13 @@ impl Engine {
             self.reroute(&concerned, now);
             self.remove_limit(window.limit);
             if let Scope::OtherModel(service, model) = window.scope {
-                self.services[service as usize].other_models.retain(|known| *known != model);
+                self.services[service].other_models.retain(|known| *known != model);
                 over.extend(concerned);
             }
         }
         if !over.is_empty() {
             self.skeleton_index.retain(|_, skeleton| !over.contains(skeleton));
-            self.free_skeletons.extend(over);
+            self.skeletons.free_all(over);
             self.routes_changed();
         }
     }
@@ -353,14 +354,15 @@ impl Engine {
         let is_over = |index: &usize| self.windows[*index].tail <= now;
         let over: Vec<usize> = (0..self.windows.len()).filter(is_over).collect();
         let concerned = over.into_iter().flat_map(|index| self.concerned(index));
-        let throttled = |skeleton: &u32| self.skeletons[*skeleton as usize].throttled;
-        let freed: BTreeSet<u32> = concerned.filter(throttled).collect();
+        let throttled = |skeleton: &RouteId| self.skeletons[*skeleton].throttled;
+        let freed: BTreeSet<RouteId> = concerned.filter(throttled).collect();
         self.reroute(&freed, now);
         self.forget_windows(now);
         // Those that are left: when they throttle nobody any more, and when they hold nobody any more.
-        let ends = self.windows.iter().flat_map(|window| {
-            [window.tail, self.limits[window.limit as usize].meter.full_at(), window.row_ends()]
-        });
+        let ends = self
+            .windows
+            .iter()
+            .flat_map(|window| [window.tail, self.limits[window.limit].meter.full_at(), window.row_ends()]);
         let ends = ends.chain([self.school.ramp_due, orphans]).filter(|end| *end > now);
         self.windows_due = ends.min().unwrap_or(Nanos::NEVER);
     }
@@ -399,19 +401,19 @@ impl Engine {
                 }
             }
         }
-        for service in &mut self.services {
+        for service in self.services.iter_mut() {
             service.other_models.clear();
         }
         for window in &self.windows {
             if let Scope::OtherModel(service, model) = &window.scope {
-                self.services[*service as usize].other_models.push(model.clone());
+                self.services[*service].other_models.push(model.clone());
             }
         }
         let (services, skeletons) = (&self.services, &self.skeletons);
         let mut unused = BTreeSet::new();
         self.skeleton_index.retain(|key, skeleton| {
-            let held = &skeletons[*skeleton as usize];
-            let known = &services[held.service as usize].other_models;
+            let held = &skeletons[*skeleton];
+            let known = &services[held.service].other_models;
             let gone = key.other_model.as_ref().is_some_and(|model| !known.contains(model));
             let drops = gone && held.in_flight == 0 && held.lanes == 0;
             if drops {
@@ -419,16 +421,16 @@ impl Engine {
             }
             !drops
         });
-        self.free_skeletons.extend(unused);
+        self.skeletons.free_all(unused);
     }
 
     /// Whether a window belongs to a limit.
-    pub(super) fn has_window(&self, limit: u32) -> bool {
+    pub(super) fn has_window(&self, limit: LimitId) -> bool {
         self.windows.iter().any(|window| window.scope == Scope::Limit(limit))
     }
 
     /// What the windows add to a route: the limits, and whether its calls go throttled.
-    pub(super) fn windows_on(&self, skeleton: u32, now: Nanos) -> (Vec<Use>, bool) {
+    pub(super) fn windows_on(&self, skeleton: RouteId, now: Nanos) -> (Vec<Use>, bool) {
         let on_it =
             self.windows.iter().filter_map(|window| Some((window, self.slot_on(&window.scope, skeleton)?)));
         let mut throttled = false;
@@ -441,7 +443,7 @@ impl Engine {
     }
 
     /// The routes that a window is on.
-    fn concerned(&self, index: usize) -> BTreeSet<u32> {
+    fn concerned(&self, index: usize) -> BTreeSet<RouteId> {
         let window = &self.windows[index];
         let known = self.skeleton_index.values().copied();
         known.filter(|skeleton| self.slot_on(&window.scope, *skeleton).is_some()).collect()
