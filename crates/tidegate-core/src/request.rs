@@ -10,12 +10,16 @@
 //!   counts as one that states none. Of two under the same name the larger one counts.
 //! * A body that names two models ([`Asked::other_model`]) is a call to both: servers differ in which of two equal
 //!   keys they take. One that names more than two cannot be accounted for (`ManyModels`).
+//! * A form may be written in any way that a server may understand. Its parts are read like the members of an object.
+//! * UTF-16 and UTF-32 are read too, as Python's `json.loads` does.
 //! * Keys count in upper and lower case, and whatever is escaped in them.
 //! * Text that is no JSON document as a whole counts by its length if that is more ([`Asked::unread`]).
 
 mod body;
+mod form;
 mod glimpse;
 
+use crate::json::narrow;
 use crate::vendor::Estimate;
 
 /// About so many characters are a token, in English and in code.
@@ -24,6 +28,10 @@ const CHARACTERS_A_TOKEN: u64 = 4;
 const TOKENS_A_MEDIUM: u64 = 1_000;
 /// The longest name of a model that is kept; a longer one is cut.
 const MAX_MODEL: usize = 256;
+/// So much of a body that is not read as a whole is looked at.
+const MOST: usize = 64 << 10;
+/// So much of a body is looked at to see whether it begins as JSON in UTF-16 or UTF-32.
+const MOST_BLANKS: usize = 1 << 10;
 
 /// What a request asks for.
 ///
@@ -70,6 +78,8 @@ pub enum Why {
     Compressed,
     /// It is not JSON, or not all of it is.
     NotJson,
+    /// It is sent while it is made, so it cannot be read before.
+    Streamed,
     /// It names more than two models.
     ManyModels,
 }
@@ -83,6 +93,7 @@ impl Why {
             Why::NoRoom => "cannot be read: the sidecar's buffer memory is used up",
             Why::Compressed => "is compressed",
             Why::NotJson => "is not JSON",
+            Why::Streamed => "is a stream, which cannot be read before it is sent",
             Why::ManyModels => "names more than two models",
         }
     }
@@ -90,10 +101,14 @@ impl Why {
 
 impl Asked {
     /// Reads a body in any of the shapes of OpenAI, Anthropic and Gemini, and of all that follow them. Returns none
-    /// for what does not begin as a JSON object.
+    /// for what does not begin as a JSON object, and for one of more than 64 KiB in UTF-16 or UTF-32.
     #[must_use]
     pub fn read(body: &[u8]) -> Option<Asked> {
-        body::read(body)
+        match narrow(body, MOST) {
+            Some(text) if body.len() <= MOST => body::read(text.as_bytes()),
+            Some(_) => None,
+            None => body::read(body),
+        }
     }
 
     /// Reads the beginning of a body that is not there as a whole. A model is found in it if the body states one
@@ -129,6 +144,32 @@ impl Asked {
         Estimate { input: self.estimate.input.max(by_length), ..self.estimate }
     }
 
+    /// Returns what to account for if a server may read the body in one of two ways: the models of both, and the larger cost.
+    /// Whether it could be read at all is for `self` to say.
+    #[must_use]
+    pub fn or(mut self, other: Asked) -> Asked {
+        for model in other.models() {
+            if !self.name_model(model) {
+                let tokens = self.unread.map_or(0, |unread| unread.tokens);
+                self.unread = Some(Unread { why: Why::ManyModels, tokens });
+            }
+        }
+        let (one, two) = (self.estimate, other.estimate);
+        self.estimate = Estimate {
+            input: one.input.max(two.input),
+            max_output: one.max_output.max(two.max_output),
+            answers: one.answers.max(two.answers),
+            ..one
+        };
+        self.stream |= other.stream;
+        self
+    }
+
+    /// Returns the models that it names.
+    pub fn models(&self) -> impl Iterator<Item = &str> {
+        [&self.model, &self.other_model].into_iter().flatten().map(String::as_str)
+    }
+
     /// Takes note of a model that the body names. Returns whether there is a place for it.
     fn name_model(&mut self, name: &str) -> bool {
         let is = |known: &Option<String>| known.as_deref() == Some(name);
@@ -140,6 +181,20 @@ impl Asked {
         free.get_or_insert_with(|| name.to_owned());
         has_place
     }
+}
+
+/// Returns whether a body begins as a JSON object or list does, in whatever encoding.
+///
+/// ```
+/// use tidegate_core::request::begins_as_json;
+///
+/// assert!(begins_as_json(b" {\"model\"") && begins_as_json(b"[\0]\0"));
+/// assert!(!begins_as_json(b"model=m"));
+/// ```
+#[must_use]
+pub fn begins_as_json(body: &[u8]) -> bool {
+    let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body).trim_ascii_start();
+    matches!(text.first(), Some(b'{' | b'[')) || narrow(body, MOST_BLANKS).is_some()
 }
 
 /// Returns a path in the normal form that endpoints are matched on; see [`Call::endpoint`](crate::Call::endpoint).
@@ -216,6 +271,15 @@ mod tests {
             let input = read(&body).input;
             assert!((TOKENS_A_MEDIUM + 1..TOKENS_A_MEDIUM + 4).contains(&input), "{input} {}", &body[..90]);
         }
+    }
+
+    #[test]
+    fn a_text_that_only_begins_as_a_data_url_counts_as_text() {
+        let content = |text: &str| read(&format!(r#"{{"messages":[{{"content":"{text}"}}]}}"#)).input;
+        let sea = "sea ".repeat(10_000);
+        assert_eq!(content(&format!("data: {sea}")), 10_002);
+        assert_eq!(content(&format!("data:image/png;base64,{sea}")), 10_006);
+        assert_eq!(content(&format!("data:image/png;base64,{}", "A".repeat(400_000))), TOKENS_A_MEDIUM);
     }
 
     #[test]
@@ -353,6 +417,75 @@ mod tests {
         }
         for text in ["", "sea", r#"{"model":"gpt-"#, r#"{"model":5"#, "\u{1f}\u{8b}"] {
             assert_eq!(of(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_parts_of_a_form_name_their_models_however_they_are_written() {
+        let models = |text: &str| {
+            let asked = Asked::glimpse(text.as_bytes(), 8, Why::NotJson);
+            (asked.model, asked.other_model, asked.unread.map(|unread| unread.why))
+        };
+        let part = |head: &str, value: &str| format!("--b\r\n{head}\r\n\r\n{value}\r\n");
+        let plain = part("Content-Disposition: form-data; name=\"model\"", "m");
+        let file = part(
+            "Content-Disposition: form-data; name=\"file\"; filename=\"a\"\r\nContent-Type: audio/mpeg",
+            &"s\n".repeat(1 << 20),
+        );
+        for text in [
+            plain.clone(),
+            format!("\r\n{plain}"),
+            format!("A preamble that is to be ignored.\r\n{plain}"),
+            format!("{{\r\n{plain}"),
+            plain.replace("\r\n", "\n"),
+            format!("{file}{plain}--b--\r\n"),
+            part("Content-Disposition: form-data; name=model", "m"),
+            part("content-disposition:form-data;name='model'", "m"),
+            part("Content-Disposition: form-data; x=y; filename=\"f\"; NAME = \"model\" ; z=1", "m"),
+            part("Content-Disposition: form-data;\r\n  name=\"model\"", "m"),
+            part("Content-Disposition: form-data; name*=utf-8''model", "m"),
+            part("Content-Disposition: form-data; name=\"mo\\del\"", "m"),
+            part("Content-Type: text/plain\r\nCONTENT-DISPOSITION: form-data; name=\"Model\"", " m "),
+            part("Content-Disposition: form-data; name=\"model\"\r\nContent-Type: text/plain", "m"),
+        ] {
+            let short = &text[..text.len().min(90)];
+            assert_eq!(models(&text), (Some("m".into()), None, Some(Why::NotJson)), "{short}");
+        }
+        let two = |value| part("Content-Disposition: form-data; name=\"model\"", value);
+        let named = models(&[two("a"), two("b"), two("a")].concat());
+        assert_eq!(named, (Some("a".into()), Some("b".into()), Some(Why::NotJson)));
+        assert_eq!(models(&[two("a"), two("b"), two("c")].concat()).2, Some(Why::ManyModels));
+        let in_json = models(&format!("{}{plain}", part("Content-Disposition: x", r#"{"model":"decoy"}"#)));
+        assert_eq!(in_json, (Some("decoy".into()), Some("m".into()), Some(Why::NotJson)));
+        for text in ["a=b&mod%65l=a&model=b%2Fc", "x={\"model\":\"a\"}&model=b/c"] {
+            assert_eq!(models(text).1.as_deref(), Some("b/c"), "{text}");
+        }
+        let quoted = models(r#"{"model":"a","input":"https://x.example/?a=b&model=b&"#);
+        assert_eq!(quoted, (Some("a".into()), None, Some(Why::NotJson)), "a prompt may quote anything");
+    }
+
+    #[test]
+    fn utf_16_and_utf_32_are_read_like_utf_8() {
+        let body = &chat(r#""max_tokens":9"#)[0];
+        let wide = |body: &str| -> [Vec<u8>; 3] {
+            let units = || body.encode_utf16();
+            [
+                [0xff, 0xfe].into_iter().chain(units().flat_map(u16::to_le_bytes)).collect(),
+                units().flat_map(u16::to_be_bytes).collect(),
+                body.chars().flat_map(|it| u32::from(it).to_le_bytes()).collect(),
+            ]
+        };
+        for wide in wide(body) {
+            assert_eq!(Asked::read(&wide), Asked::read(body.as_bytes()));
+            assert!(begins_as_json(&wide));
+        }
+        let long = body.replace("sea ", &"sea ".repeat(100_000));
+        for wide in wide(&long) {
+            assert_eq!(Asked::read(&wide), None, "it takes too much memory");
+            let length = wide.len() as u64;
+            let asked = Asked::glimpse(&wide, length, Why::NotJson);
+            assert_eq!(asked.model.as_deref(), Some("gpt-4o"));
+            assert_eq!(asked.unread.map(|unread| unread.tokens), Some(length.div_ceil(4)));
         }
     }
 

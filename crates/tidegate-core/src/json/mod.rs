@@ -17,6 +17,8 @@
 
 mod scanner;
 mod text;
+mod wide;
 
 pub(crate) use scanner::{Scanner, Token};
 pub(crate) use text::{Text, quote_or_escape};
+pub(crate) use wide::narrow;

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+/// The type and the parameters of a data URL are not longer.
+const MAX_DATA_URL_HEAD: usize = 256;
+
 /// A string that is decoded when its value is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Text<'a> {
@@ -77,11 +80,29 @@ impl<'a> Text<'a> {
         count + starts(rest)
     }
 
-    pub fn starts_with(&self, beginning: &str) -> bool {
-        match self.escaped {
-            false => self.raw.starts_with(beginning.as_bytes()),
-            true => self.beginning(beginning.len()).starts_with(beginning),
+    /// Returns whether it is a data URL of a medium in base64: `data:<type>/<subtype>…;base64,…`. Ordinary text that begins
+    /// with `data:` is none.
+    pub fn is_data_url(&self) -> bool {
+        // Nearly all texts end here.
+        if !self.raw.starts_with(b"data:") {
+            return false;
         }
+        let head = self.beginning(MAX_DATA_URL_HEAD);
+        let kind = head.strip_prefix("data:").and_then(|head| head.split_once(";base64,"));
+        let is_kind = |kind: &str| {
+            let is_name = |byte: u8| byte.is_ascii_graphic() && byte != b',';
+            kind.contains('/') && kind.bytes().all(is_name)
+        };
+        let Some(comma) =
+            memchr::memchr(b',', self.raw).filter(|_| kind.is_some_and(|(kind, _)| is_kind(kind)))
+        else {
+            return false;
+        };
+        let is_base64 = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=-_".contains(byte);
+        // Some writers escape the slash, which is a digit of base64. No other escape can stand in it.
+        let mut pieces = self.raw[comma + 1..].split(|byte| *byte == b'\\');
+        pieces.next().is_some_and(|first| first.iter().all(is_base64))
+            && pieces.all(|piece| piece.first() == Some(&b'/') && piece.iter().all(is_base64))
     }
 }
 
@@ -176,6 +197,31 @@ mod tests {
     fn a_key_is_known_however_it_is_written() {
         assert!(text("model").is_like("model") && text("Model").is_like("model"));
         assert!(text(r"mod\u0065l").is_like("model") && !text(r"mod\u0065ls").is_like("model"));
+    }
+
+    #[test]
+    fn only_a_medium_in_base64_is_a_data_url() {
+        for url in [
+            "data:image/png;base64,iVBORw0KGgo=",
+            r"data:image\/png;base64,iVBO\/Rw0KGgo=",
+            "data:text/plain;charset=utf-8;base64,c2Vh",
+            "data:audio/mpeg;base64,",
+        ] {
+            assert!(Text::new(url.as_bytes(), url.contains('\\')).is_data_url(), "{url}");
+        }
+        for text in [
+            "data: what is the sea?",
+            "data:image/png;base64, then tell me what the sea is",
+            r"data:image/png;base64,what\u0020is\u0020the\u0020sea",
+            r"data:image/png;base64,c2Vh\n",
+            "data:image/png,sea",
+            "data:sea;base64,c2Vh",
+            "data:a sea/of words;base64,c2Vh",
+            "image/png;base64,c2Vh",
+            "data:",
+        ] {
+            assert!(!Text::new(text.as_bytes(), text.contains('\\')).is_data_url(), "{text}");
+        }
     }
 
     #[test]

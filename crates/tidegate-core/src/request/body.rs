@@ -195,7 +195,7 @@ fn characters(scanner: &mut Scanner<'_>) -> u64 {
                 }
                 Name::Other => continue,
             },
-            Token::Text(text) if !text.starts_with("data:") => sum = sum.saturating_add(text.characters()),
+            Token::Text(text) => sum = sum.saturating_add(text_characters(&text)),
             Token::Number(number) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
                 sum = sum.saturating_add(CHARACTERS_A_TOKEN);
             }
@@ -213,6 +213,12 @@ fn characters(scanner: &mut Scanner<'_>) -> u64 {
         }
     }
     sum
+}
+
+/// Counts the characters of a text. A data URL counts as one medium at most.
+fn text_characters(text: &Text<'_>) -> u64 {
+    let most = if text.is_data_url() { TOKENS_A_MEDIUM * CHARACTERS_A_TOKEN } else { u64::MAX };
+    text.characters().min(most)
 }
 
 /// What stands under a key, as far as it matters here.

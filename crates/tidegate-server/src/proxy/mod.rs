@@ -181,7 +181,7 @@ fn unaccountable(why: Why) -> Wrong {
     let status = match why {
         Why::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Why::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
-        Why::Compressed | Why::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        Why::Compressed | Why::NotJson | Why::Streamed => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Why::ManyModels => StatusCode::BAD_REQUEST,
     };
     let code = if why == Why::ManyModels { "bad_request" } else { "unread_body" };
