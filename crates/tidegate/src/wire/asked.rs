@@ -4,7 +4,7 @@ use http::HeaderMap;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName};
 use tidegate_core::config::Unread;
 use tidegate_core::rate::MAX_UNITS;
-use tidegate_core::request::{Asked, Why, model_in_path, normal_path};
+use tidegate_core::request::{Asked, Why, begins_as_json, model_in_path, normal_path};
 use tidegate_core::vendor::Estimate;
 use tidegate_core::{Call, Dimension};
 
@@ -62,38 +62,44 @@ impl Content<'_> {
             }
         };
         let coding = Coding::of(headers);
-        if coding != Coding::Plain {
-            return Some(compressed(coding, bytes, length, matches!(self, Content::Whole(_))));
-        }
-        if let (Content::Whole(_), Some(asked)) = (self, Asked::read(bytes)) {
-            return Some(asked);
-        }
-        let asked = Asked::glimpse(bytes, length, why);
-        let is_text =
-            bytes.trim_ascii_start().starts_with(b"{") || bytes.trim_ascii_start().starts_with(b"[");
-        Some(if is_medium(headers) && !is_text { asked.medium() } else { asked })
+        let why = if coding == Coding::Plain { why } else { Why::Compressed };
+        let whole = matches!(self, Content::Whole(_));
+        let read = whole.then(|| Asked::read(bytes)).flatten();
+        let is_read = read.is_some();
+        let asked = read.unwrap_or_else(|| Asked::glimpse(bytes, length, why));
+        Some(match coding {
+            Coding::Plain if !is_read && is_medium(headers) && !begins_as_json(bytes) => asked.medium(),
+            Coding::Plain => asked,
+            _ => compressed(coding, bytes, length, whole, asked),
+        })
     }
 }
 
 /// Reads a compressed body. A short one is read as if it were not; of another one the beginning is looked at, and how
 /// long it is decoded.
-fn compressed(coding: Coding, bytes: &[u8], length: u64, whole: bool) -> Asked {
+///
+/// Servers may ignore that a body is said to be compressed. So `as_it_stands`, what it asks for without being decoded,
+/// counts too; and it alone if nothing can be decoded.
+fn compressed(coding: Coding, bytes: &[u8], length: u64, whole: bool, as_it_stands: Asked) -> Asked {
     let (mut beginning, mut decoded) = (Vec::new(), 0_u64);
     let mut decoder = Decoder::new(coding, default_memory().share(None), MAX_DECODED);
     decoder.push(bytes, &mut |plain| {
         decoded += plain.len() as u64;
         beginning.extend_from_slice(&plain[..plain.len().min(BEGINNING - beginning.len())]);
     });
+    if decoded == 0 {
+        return as_it_stands;
+    }
     if whole
         && decoded == beginning.len() as u64
         && let Some(asked) = Asked::read(&beginning).filter(|asked| asked.unread.is_none())
     {
-        return asked;
+        return asked.or(as_it_stands);
     }
     // What did not come yet is taken to be compressed as what did.
     let all = u128::from(decoded) * u128::from(length) / (bytes.len() as u128).max(1);
     let all = u64::try_from(all).unwrap_or(u64::MAX);
-    Asked::glimpse(&beginning, all.max(length), Why::Compressed)
+    Asked::glimpse(&beginning, all.max(length), Why::Compressed).or(as_it_stands)
 }
 
 /// Whether a body is a picture, a recording or a form with files, by its type.
@@ -156,11 +162,11 @@ impl Shown<'_> {
         }
         if call.stated_model().is_none() {
             let path = normal_path(self.path);
-            let model = self.asked.and_then(|asked| asked.model.as_deref());
-            if let Some(model) = model.or_else(|| model_in_path(&path)) {
+            let [model, other, _] = self.models(&path);
+            if let Some(model) = model {
                 call = call.model(model);
             }
-            if let Some(other) = self.asked.and_then(|asked| asked.other_model.as_deref()) {
+            if let Some(other) = other {
                 call = call.other_model(other);
             }
         }
@@ -179,11 +185,21 @@ impl Shown<'_> {
         call.input_tokens(input).output_tokens(output).tokens(tokens).estimated_tokens()
     }
 
+    /// Returns the models that the path and the body name, each once. The path's is the first one: servers that have a model
+    /// there take that one, and the body may name another. A third one is too many.
+    fn models<'n>(&'n self, path: &'n str) -> [Option<&'n str>; 3] {
+        let in_path = model_in_path(path);
+        let in_body = self.asked.into_iter().flat_map(Asked::models);
+        let mut names = in_path.into_iter().chain(in_body.filter(|name| Some(*name) != in_path));
+        std::array::from_fn(|_| names.next())
+    }
+
     /// Returns why the request is not to be sent: its body cannot be read, and the service's config refuses such calls;
     /// or it names more models than can be held to their limits. What `stated` says itself is not looked for.
     #[must_use]
     pub fn refused(&self, stated: &Call, gate: &Gate) -> Option<Why> {
-        let why = self.asked?.unread?.why;
+        let names_many = self.models(&normal_path(self.path))[2].is_some();
+        let why = if names_many { Why::ManyModels } else { self.asked?.unread?.why };
         if stated.stated_model().is_some()
             && (why == Why::ManyModels || stated.cost().states(&Dimension::Tokens))
         {
@@ -318,6 +334,44 @@ mod tests {
         let tokens =
             Content::Whole(&bomb).asked(&headers).and_then(|asked| asked.unread).map(|unread| unread.tokens);
         assert_eq!(tokens, Some(MAX_DECODED.div_ceil(4)));
+    }
+
+    #[test]
+    fn a_body_that_is_not_compressed_as_it_says_is_read_as_it_stands() {
+        for coding in ["gzip", "deflate", "br", "zstd", "utf-8", "aes128gcm", "gzip, br"] {
+            let headers =
+                HeaderMap::from_iter([(http::header::CONTENT_ENCODING, coding.parse().expect("a value"))]);
+            let asked = Content::Whole(CHAT.as_bytes()).asked(&headers).expect("a body");
+            assert_eq!(asked.models().collect::<Vec<_>>(), ["gpt-4o"], "{coding}");
+            let estimate = asked.careful_estimate();
+            assert!(estimate.input >= 1 && estimate.max_output == Some(9), "{coding}: {estimate:?}");
+            let beginning =
+                Content::Beginning { bytes: CHAT.as_bytes(), length: Some(1 << 24), why: Why::TooLarge };
+            let asked = beginning.asked(&headers).expect("a body");
+            assert_eq!(asked.models().collect::<Vec<_>>(), ["gpt-4o"], "{coding}");
+        }
+    }
+
+    #[test]
+    fn a_model_in_the_body_does_not_hide_the_one_in_the_path() {
+        let gate = Gate::builder().config(Config::parse(PLAIN).expect("valid")).build().expect("valid");
+        let headers = HeaderMap::new();
+        let seen = |path: &str, body: &str| {
+            let asked = Content::Whole(body.as_bytes()).asked(&headers);
+            let shown = Shown { method: "POST", path, headers: &headers, bytes: None, asked: asked.as_ref() };
+            let call = shown.call(Call::to("api"), &gate);
+            let names = [call.stated_model(), call.stated_other_model()].map(|name| name.map(str::to_owned));
+            (names, shown.refused(&Call::to("api"), &gate))
+        };
+        let both = |one: &str, other: &str| [Some(one.to_owned()), Some(other.to_owned())];
+        let path = "/openai/deployments/ours/chat/completions";
+        assert_eq!(seen(path, r#"{"model":"decoy"}"#), (both("ours", "decoy"), None));
+        assert_eq!(seen(path, r#"{"model":"ours"}"#), ([Some("ours".to_owned()), None], None));
+        assert_eq!(seen(path, r#"{"model":"decoy","model":"ours"}"#), (both("ours", "decoy"), None));
+        assert_eq!(seen(path, ""), ([Some("ours".to_owned()), None], None));
+        let path = "/v1beta/models/sea%3AgenerateContent";
+        assert_eq!(seen(path, r#"{"model":"decoy"}"#), (both("sea", "decoy"), None));
+        assert_eq!(seen(path, r#"{"model":"a","model":"b"}"#).1, Some(Why::ManyModels));
     }
 
     #[test]
