@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use ::reqwest::{Body, Request, Response};
+use ::reqwest::{Request, Response};
 use async_trait::async_trait;
+use http::header::CONTENT_LENGTH;
 use http::{Extensions, HeaderMap};
+use http_body::Body;
 use reqwest_middleware::{Error, Middleware, Next};
 use tidegate_core::Call;
 use tidegate_core::request::Why;
@@ -163,15 +165,27 @@ async fn judge_reply(
 #[error("the body of the request {}", .0.words())]
 struct Unaccountable(Why);
 
-/// The call that a request is. A body that is streamed shows nothing.
+/// A stream of unknown length counts as one of so many bytes: the shortest body that the sidecar passes on unread.
+const STREAM: u64 = 64 << 10;
+
+/// Returns the call that a request is. A body that is streamed shows nothing but its length, if that is known, so the
+/// service's `unread` applies to it.
 fn call_of(request: &Request, stated: &Call, gate: &Gate) -> Result<Call, Unaccountable> {
-    let body = request.body().and_then(Body::as_bytes);
-    let asked = body.and_then(|body| Content::Whole(body).asked(request.headers()));
+    let announced = || request.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok();
+    let length = request.body().and_then(|body| body.size_hint().exact().or_else(announced));
+    let content = request.body().map(|body| match body.as_bytes() {
+        Some(bytes) => Content::Whole(bytes),
+        None => {
+            let length = Some(length.unwrap_or(STREAM));
+            Content::Beginning { bytes: &[], length, why: Why::Streamed }
+        }
+    });
+    let asked = content.and_then(|content| content.asked(request.headers()));
     let shown = Shown {
         method: request.method().as_str(),
         path: request.url().path(),
         headers: request.headers(),
-        bytes: body.map(|body| body.len() as u64),
+        bytes: length,
         asked: asked.as_ref(),
     };
     match shown.refused(stated, gate) {

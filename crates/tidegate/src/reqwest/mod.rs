@@ -35,6 +35,8 @@
 //! with what its `Retry-After` or its body says, after a 5xx or a broken connection only what does no harm twice
 //! (by its method, its `Idempotency-Key`, the preset, or [`Limited::repeatable`]). Each attempt gets the same
 //! body. A body that is a stream exists only once, so such a request is sent once.
+//! It cannot be read either: the service's `unread` says whether it is refused, or counts by its length (64 KiB if that
+//! is not known). A call that states its model and tokens needs no such guess.
 //!
 //! **What comes back.** The reply, whatever its status: after the last attempt the upstream's own word is worth
 //! more than ours. Its extensions hold [`Attempts`]. If the gate does not let the request go it is an

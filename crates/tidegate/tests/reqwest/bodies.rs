@@ -156,6 +156,38 @@ async fn a_request_may_say_itself_which_call_it_is() {
     assert_eq!(used(&gate), (0, 7));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_a_stream_counts_by_its_length_or_is_refused_as_the_config_says() {
+    let gate = |unread: &str| {
+        let config = format!("[services.api]\ntokens = \"1M/h\"\n{unread}");
+        Gate::builder().config(Config::parse(&config).expect("valid")).build().expect("valid")
+    };
+    let stream = || Body::wrap(Events(vec![CHAT].into_iter()));
+    let spent = |gate: &Gate| gate.limit("api/tokens/1h").expect("known").used;
+    for (unread, length, tokens) in [
+        ("", Some("4000"), 1_000),
+        ("", None, 16_384),
+        ("unread = \"estimate\"\n", Some("4000"), 1_000),
+        ("unread = \"pass\"\n", Some("4000"), 0),
+    ] {
+        let (gate, upstream) = (gate(unread), Upstream::default());
+        let mut request = client(&gate, &upstream).post(URL).body(stream());
+        if let Some(length) = length {
+            request = request.header("content-length", length);
+        }
+        request.send().await.expect("answered");
+        assert_eq!(spent(&gate), tokens, "{unread} {length:?}");
+    }
+    let (gate, upstream) = (gate("unread = \"refuse\"\n"), Upstream::default());
+    let error = client(&gate, &upstream).post(URL).body(stream()).send().await.expect_err("refused");
+    assert!(error.to_string().contains("is a stream"), "{error}");
+    assert_eq!((upstream.sent().len(), spent(&gate)), (0, 0));
+    let stated = Call::to("api").model("sea-1").tokens(7);
+    let request = client(&gate, &upstream).post(URL).body(stream()).with_extension(stated);
+    request.send().await.expect("the program says what it costs");
+    assert_eq!(spent(&gate), 7);
+}
+
 /// Pieces of a body, one after the other.
 struct Events(std::vec::IntoIter<&'static str>);
 
