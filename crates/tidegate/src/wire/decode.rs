@@ -28,6 +28,8 @@ use zstd::Zstd;
 pub(super) const MAX_DECODED: u64 = 64 << 20;
 /// What a decoder needs beside its window.
 const OVERHEAD: u64 = 128 << 10;
+/// The most memory that a decoder takes: the largest window, which is brotli's, and what it needs beside it.
+pub(super) const MAX_DECODER: u64 = (16 << 20) + OVERHEAD;
 /// So much is decoded in one step.
 const STEP: usize = 1 << 10;
 /// A step that stands for more is not meant to be read.
@@ -245,7 +247,7 @@ pub(super) mod tests {
         encoder.finish().expect("in memory")
     }
 
-    fn br(text: &[u8]) -> Vec<u8> {
+    pub fn br(text: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         let params = brotli::enc::BrotliEncoderParams::default();
         brotli::BrotliCompress(&mut &text[..], &mut out, &params).expect("in memory");

@@ -1,6 +1,7 @@
 //! What an attempt came to, by its reply.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -10,7 +11,8 @@ use tidegate_core::reply::StreamReader;
 use tokio::time::{Instant, timeout_at};
 
 use super::cost::{Meaning, Seen};
-use super::decode::{Coding, Decoder};
+use super::decode::{Coding, Decoder, MAX_DECODER};
+use super::memory::Memory;
 use super::reply::{Opening, ReplyBody, Watch, next_data};
 use crate::execute::Attempt;
 use crate::outcome::Outcome;
@@ -40,7 +42,7 @@ where
     if parts.status.is_client_error() || parts.status.is_server_error() {
         let until = Some(Instant::now() + PATIENCE);
         let opening = look_into(&mut body, until, |_| false).await;
-        let said = decoded(&parts.headers, opening.first(), meaning);
+        let said = decoded(&parts.headers, opening.first());
         attempt.report(Outcome::reply(parts.status, &parts.headers).body(&said));
         return Err(Response::from_parts(parts, ReplyBody::resumed(opening, body, None)));
     }
@@ -85,13 +87,17 @@ where
 }
 
 /// Decodes the beginning of an error's body, if it is compressed.
-fn decoded<'b>(headers: &HeaderMap, bytes: &'b [u8], meaning: &Meaning) -> Cow<'b, [u8]> {
+///
+/// Errors decide about windows, so they are read with memory of their own when waiting requests have taken all of the shared
+/// budget. That is bounded without it: this function awaits nothing, so a thread decodes one error at a time.
+fn decoded<'b>(headers: &HeaderMap, bytes: &'b [u8]) -> Cow<'b, [u8]> {
     let coding = Coding::of(headers);
     if coding == Coding::Plain {
         return Cow::Borrowed(bytes);
     }
     let mut plain = Vec::new();
-    let mut decoder = Decoder::new(coding, meaning.memory().share(None), MOST as u64);
+    let own = Arc::new(Memory::new(MAX_DECODER));
+    let mut decoder = Decoder::new(coding, own.share(None), MOST as u64);
     decoder.push(bytes, &mut |bytes| plain.extend_from_slice(bytes));
     Cow::Owned(plain)
 }
@@ -124,4 +130,34 @@ where
         }
     }
     Opening::new(seen.freeze(), broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::Full;
+
+    use super::super::decode::tests::{br, gzip, zstd};
+    use super::*;
+    use crate::config::Config;
+    use crate::{Call, Gate};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_compressed_error_opens_its_window_though_the_memory_for_bodies_is_used_up() {
+        const SAID: &[u8] = br#"{"message": "You have exceeded a secondary rate limit."}"#;
+        for (coding, body) in [("gzip", gzip(SAID)), ("br", br(SAID)), ("zstd", zstd(SAID))] {
+            let config = Config::parse("[services.github]\nretry = { max_retries = 0 }\n").expect("valid");
+            let gate = Gate::builder().config(config).build().expect("valid");
+            let call = Call::to("github").endpoint("GET /user").timeout(Duration::ZERO);
+            let full = Arc::new(Memory::new(0));
+            let meaning = Meaning::of(&gate, &call).within(&full);
+            let (body, meaning) = (&body, &meaning);
+            let sent = gate.execute(call, |attempt| async move {
+                let reply = Response::builder().status(403).header("content-encoding", coding);
+                let reply = reply.body(Full::new(Bytes::copy_from_slice(body))).expect("a reply");
+                judge(reply, &attempt, meaning).await.map_err(|_| "refused")
+            });
+            assert!(sent.await.is_err());
+            assert_eq!(gate.backoffs().len(), 1, "{coding}");
+        }
+    }
 }
