@@ -199,6 +199,34 @@ fn where_the_log_or_the_file_is_damaged_limits_begin_as_spent() {
     }
 }
 
+/// The database alone says that it was closed in order: it was, before the process that spent and was killed.
+#[test]
+fn a_log_and_a_count_that_are_both_lost_are_missed_though_the_file_was_closed_in_order() {
+    for (name, stopped_before, count) in [
+        ("both-lost", true, None),
+        ("both-lost-at-first", false, None),
+        ("count-garbled", true, Some(b"\xff\0 sea")),
+    ] {
+        let (alive, folder) = (Folder::new(&format!("{name}-alive")), Folder::new(name));
+        if stopped_before {
+            spend(&alive.0, 1);
+            assert_eq!(StateFile::open(&alive.0).expect("it is free").doubt(), None, "all is there");
+        }
+        let gate = open(&alive.0, HOURLY);
+        for _ in 0..30 {
+            gate.acquire_blocking(Call::to("api")).expect("there is room").finish(Outcome::done());
+        }
+        std::fs::create_dir_all(&folder.0).expect("a folder");
+        std::fs::copy(alive.0.join("state.db"), folder.0.join("state.db")).expect("a copy");
+        if let Some(count) = count {
+            std::fs::write(folder.0.join("state.commits"), count).expect("ours");
+        }
+        let file = StateFile::open(&folder.0).expect("it goes on");
+        assert!(file.doubt().is_some_and(|doubt| doubt.contains("state.commits")), "{name}");
+        all_is_spent(&Gate::builder().config(config(HOURLY)).state(file).build().expect("valid"));
+    }
+}
+
 #[test]
 fn a_version_that_is_only_in_the_log_is_seen() {
     let (folder, alive) = (Folder::new("newer-log"), Folder::new("newer-log-alive"));

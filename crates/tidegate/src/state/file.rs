@@ -107,7 +107,7 @@ impl StateFile {
             }
             opened => (opened?, None),
         };
-        let Opened { db, mut found, last, commits, salt } = opened;
+        let Opened { db, mut found, last, commits, current, salt } = opened;
         let doubt = match (&aside, commits, noted) {
             (Some(aside), ..) => Some(format!(
                 "the state file made no sense ({}) and was set aside as {}",
@@ -119,9 +119,10 @@ impl StateFile {
                  in its place",
                 noted - commits.unwrap_or(0)
             )),
-            (None, Some(_), None) if found.crashed => Some(
-                "the process before this one was killed, and state.commits is not there to tell whether all \
-                      that it wrote is"
+            // The database cannot tell whether its log was lost: without it, it is as it was after some earlier stop.
+            (None, _, None) if current => Some(
+                "state.commits is missing or cannot be read, so it is not known whether the state file has all that was \
+                 written"
                     .to_owned(),
             ),
             _ => None,

@@ -25,6 +25,8 @@ pub(super) struct Connected {
     salt: Salt,
     /// It was of an earlier version.
     older: bool,
+    /// It was there, and of this version.
+    current: bool,
 }
 
 /// A database, and what is in it.
@@ -34,6 +36,8 @@ pub(super) struct Opened {
     pub last: Option<(Moment, Nanos)>,
     /// The number of its last transaction.
     pub commits: Option<u64>,
+    /// It was there, and of this version: so `state.commits` was there too before anything was spent.
+    pub current: bool,
     pub salt: Salt,
 }
 
@@ -93,12 +97,12 @@ pub(super) fn connect(path: &Path, salt: Option<Salt>) -> Result<Connected, Stat
     }
     let salt = text(&db, path, "meta", "salt")?.and_then(|text| Salt::from_hex(&text));
     let salt = salt.ok_or_else(|| corrupt("it has no salt".to_owned()))?;
-    Ok(Connected { db, salt, older })
+    Ok(Connected { db, salt, older, current: !is_new && !older })
 }
 
 /// Opens the database and reads all of it.
 pub(super) fn read(path: &Path) -> Result<Opened, StateError> {
-    let Connected { db, salt, older } = connect(path, None)?;
+    let Connected { db, salt, older, current } = connect(path, None)?;
     let failed = |cause: rusqlite::Error| error(path, &cause);
     let corrupt = |cause: String| StateError::Corrupt { path: path.to_owned(), cause };
     let text = |table: &str, name: &str| text(&db, path, table, name);
@@ -140,7 +144,7 @@ pub(super) fn read(path: &Path) -> Result<Opened, StateError> {
         return Err(corrupt(format!("limit {name} cannot have been in that state")));
     }
     let commits = number("commits")?;
-    Ok(Opened { db, found, last, commits, salt })
+    Ok(Opened { db, found, last, commits, current, salt })
 }
 
 fn text(db: &Connection, path: &Path, table: &str, name: &str) -> Result<Option<String>, StateError> {
