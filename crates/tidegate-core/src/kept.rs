@@ -62,6 +62,10 @@ enum Spent {
         /// When a calendar's window ends on the wall, which may have been set meanwhile.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ends_unix: Option<i64>,
+        /// Stretches of a calendar that were open before: when, on the wall, the first and the last of a range end, and
+        /// what was spent in each at most.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        before: Vec<(i64, i64, u64)>,
     },
     InFlight {
         bound: u64,
@@ -109,7 +113,8 @@ impl Kept {
                 let ((used, debt), (opened, closes)) = (window.spent(), window.bounds());
                 let (rate, calendar) = (KeptRate::of(*rate, None), calendar.clone());
                 let (opened_ns, closes_ns, ends_unix) = (opened.0, closes.0, window.ends_unix());
-                Spent::FixedWindow { rate, calendar, used, debt, opened_ns, closes_ns, ends_unix }
+                let before = window.before();
+                Spent::FixedWindow { rate, calendar, used, debt, opened_ns, closes_ns, ends_unix, before }
             }
             (_, Meter::InFlight(held)) => Spent::InFlight {
                 bound: definition.whole(),
@@ -152,11 +157,12 @@ impl Kept {
             }
             (Spent::TokenBucket { level, .. }, Meter::Bucket(bucket)) => level.restore(bucket, at),
             (
-                Spent::FixedWindow { used, debt, opened_ns, closes_ns, ends_unix, .. },
+                Spent::FixedWindow { used, debt, opened_ns, closes_ns, ends_unix, before, .. },
                 Meter::Fixed(window),
             ) => {
-                let sound =
-                    *opened_ns <= at.0 && window.restore(*used, *debt, Nanos(*opened_ns), Nanos(*closes_ns));
+                let sound = *opened_ns <= at.0
+                    && window.restore(*used, *debt, Nanos(*opened_ns), Nanos(*closes_ns))
+                    && window.restore_before(before);
                 if let Some(ends) = ends_unix.filter(|_| sound) {
                     window.restore_end(ends, at);
                 }
@@ -254,7 +260,7 @@ mod tests {
         /// Whatever stands on disk, it is refused or it is a state; nobody panics.
         #[test]
         fn garbage_is_refused_or_makes_sense(
-            kind in 0_usize..4,
+            kind in 0_usize..5,
             n in prop::array::uniform8(numbers()),
             slots in prop::collection::vec((numbers(), numbers()), 0..5),
         ) {
@@ -268,6 +274,11 @@ mod tests {
                     r#""fixed-window": {{{rate}, "used": {}, "debt": {}, "opened_ns": {}, "closes_ns": {}}}"#,
                     n[3], n[4], n[5], n[6]
                 ),
+                3 => format!(
+                    r#""fixed-window": {{{rate}, "calendar": "UTC", "used": {}, "opened_ns": {}, "closes_ns": {}, "ends_unix": {},
+                        "before": [[{}, {}, {}], [5, 6, 7]]}}"#,
+                    n[3], n[5], n[6], n[4] as i64, n[6] as i64, n[7] as i64, n[3]
+                ),
                 _ => format!(r#""in-flight": {{"bound": {}, "held": {}, "grace_ns": {}}}"#, n[0], n[1], n[2]),
             };
             let text = format!(r#"{{"counts": {{{counts}}}, "promised": {}}}"#, n[7]);
@@ -276,7 +287,7 @@ mod tests {
             let config = Config::parse(config, "test").expect("valid");
             let now = Nanos(1 << 40);
             let mut engine = Engine::new(&config, now, Duration::ZERO).expect("valid");
-            let name = if kind == 3 { "api/concurrency" } else { "api/requests/1m" };
+            let name = if kind == 4 { "api/concurrency" } else { "api/requests/1m" };
             let limits = vec![(name.into(), kept.clone())];
             let found = Found { limits, crashed: true, ..Found::default() };
             let possible = kept.is_possible(now);
@@ -293,5 +304,76 @@ mod tests {
                 }
             }
         }
+    }
+
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    /// An engine at noon of that day, after another one that left these pages.
+    fn engine(pages: Vec<(std::sync::Arc<str>, Kept)>, day: u32, now: Nanos) -> Engine {
+        let config = Config::parse("[services.api]\nrequests = \"10/day@UTC\"\n", "test").expect("valid");
+        let mut engine = Engine::new(&config, now, day * DAY + DAY / 2).expect("valid");
+        engine.keep_book(Found { limits: pages, ..Found::default() }, now).expect("possible");
+        let pages = engine.pages(usize::MAX, now);
+        engine.written(&pages, now);
+        engine
+    }
+
+    /// Makes calls until one is refused; returns how many went.
+    fn spend(engine: &mut Engine, now: Nanos) -> usize {
+        (0..100)
+            .take_while(|_| {
+                let went = engine.try_admit(&Call::to("api"), now).is_ok();
+                let pages = engine.pages(usize::MAX, now);
+                engine.written(&pages, now);
+                went
+            })
+            .count()
+    }
+
+    fn restarted(mut engine: Engine, day: u32, now: Nanos) -> Engine {
+        let pages = engine.last_pages(now).into_iter();
+        let pages = pages.filter_map(|page| {
+            let text = serde_json::to_string(&page.kept?).expect("a page");
+            Some((page.name, serde_json::from_str(&text).expect("what was written can be read")))
+        });
+        self::engine(pages.collect(), day, now)
+    }
+
+    #[test]
+    fn a_restart_gives_no_second_allowance_for_days_before_the_last_one() {
+        let mut now = Nanos(1 << 40);
+        let mut engine = engine(Vec::new(), 9, now);
+        assert_eq!(spend(&mut engine, now), 10, "on the 9th");
+        now = now.after(DAY);
+        assert_eq!(spend(&mut engine, now), 10, "on the 10th");
+        // The clock is set back to the 8th while nothing runs.
+        let mut engine = restarted(engine, 8, now);
+        for day in 8..=10 {
+            assert_eq!(spend(&mut engine, now), 0, "the {day}th once more");
+            now = now.after(DAY);
+            engine = restarted(engine, day + 1, now);
+        }
+        assert_eq!(spend(&mut engine, now), 10, "on the 11th");
+    }
+
+    #[test]
+    fn a_reload_that_removes_a_limit_forgets_no_day_of_it() {
+        let mut now = Nanos(1 << 40);
+        let mut engine = engine(Vec::new(), 9, now);
+        let with = Config::parse("[services.api]\nrequests = \"10/day@UTC\"\n", "test").expect("valid");
+        let without = Config::parse("[services.other]\n", "test").expect("valid");
+        for _ in 9..=10 {
+            assert_eq!(spend(&mut engine, now), 10);
+            now = now.after(DAY);
+        }
+        assert_eq!(spend(&mut engine, now), 10, "on the 11th");
+        engine.reconfigure(&without, now).expect("valid");
+        engine.reconfigure(&with, now).expect("valid");
+        engine.set_wall_clock(now, 8 * DAY + DAY / 2);
+        for day in 8..=11 {
+            assert_eq!(spend(&mut engine, now), 0, "the {day}th once more");
+            now = now.after(DAY);
+        }
+        assert_eq!(spend(&mut engine, now), 10, "on the 12th");
     }
 }

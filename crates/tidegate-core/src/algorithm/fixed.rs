@@ -15,13 +15,15 @@
 //!   after a sleep over midnight it must turn;
 //! * it shows an earlier one: that stretch had its allowance already. What was spent in it and everything spent since
 //!   counts in it, and the stretch that was open goes on, with what was spent in it, when its turn comes again. If
-//!   it is so long ago that it is no longer known what was spent, it counts as spent.
+//!   it is not known what was spent in it, it counts as spent.
 //!
-//! So of every stretch of the calendar there is one allowance, however often the clock goes over it.
+//! So of every stretch of the calendar there is one allowance, however often the clock goes over it. What was spent in
+//! which (`stretches`) is part of what is kept of a limit, so a restart changes nothing.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use super::stretches::{Range, Stretches};
 use crate::algorithm::{MOST_DEBT, UNBOUNDED};
 use crate::rate::Rate;
 use crate::time::{Nanos, whole_nanos};
@@ -44,9 +46,6 @@ pub enum Boundary {
 /// the hour by which clocks change. Only a debt of as many windows looks that far.
 const NEAR: u64 = 100;
 
-/// So many stretches of the calendar are remembered that were open before this one.
-const REMEMBERED: usize = 8;
-
 /// Where windows begin, and for a calendar which of them were opened.
 #[derive(Clone, Debug)]
 enum Turns {
@@ -56,8 +55,8 @@ enum Turns {
         offset: i128,
         /// When the open stretch ends, in Unix nanoseconds.
         ends: i128,
-        /// Stretches that were open before: when they end, and what was spent in them.
-        before: Vec<(i128, u64)>,
+        /// Stretches that were open before.
+        before: Stretches,
     },
 }
 
@@ -88,7 +87,7 @@ impl FixedWindow {
             turns: Box::new(match boundary {
                 Boundary::Anchor(anchor) => Turns::Anchor(anchor),
                 Boundary::Calendar { zone, offset } => {
-                    Turns::Calendar { zone, offset, ends: 0, before: Vec::new() }
+                    Turns::Calendar { zone, offset, ends: 0, before: Stretches::default() }
                 }
             }),
         };
@@ -283,6 +282,27 @@ impl FixedWindow {
         }
     }
 
+    /// Returns the stretches of a calendar that were open before: the Unix times, in whole seconds, at which the first and the
+    /// last of a range end, and what was spent in each of them at most.
+    pub(crate) fn before(&self) -> Vec<(i64, i64, u64)> {
+        let Turns::Calendar { before, .. } = &*self.turns else { return Vec::new() };
+        let second = |unix: i128| i64::try_from(unix.div_euclid(SECOND)).ok();
+        before
+            .iter()
+            .filter_map(|range| Some((second(range.first)?, second(range.last)?, range.spent)))
+            .collect()
+    }
+
+    /// Adds stretches of a calendar that were open before, as they were kept. Returns whether there can be such.
+    pub(crate) fn restore_before(&mut self, ranges: &[(i64, i64, u64)]) -> bool {
+        let Turns::Calendar { before, .. } = &mut *self.turns else { return ranges.is_empty() };
+        for (first, last, spent) in ranges {
+            let [first, last] = [first, last].map(|unix| i128::from(*unix) * SECOND);
+            before.add(Range { first, last, spent: *spent });
+        }
+        ranges.iter().all(|(first, last, _)| first <= last)
+    }
+
     /// Sets the Unix time at which the open stretch of a calendar ends, as it was kept: the clock may have been set since.
     pub(crate) fn restore_end(&mut self, unix_seconds: i64, now: Nanos) {
         if let Turns::Calendar { ends, .. } = &mut *self.turns {
@@ -307,9 +327,8 @@ impl FixedWindow {
         let Turns::Calendar { zone, offset, ends, before } = &mut *self.turns else { return };
         let shown = calendar_turn(i128::from(now.0) + *offset, zone, self.window);
         if let Some(shown) = shown.filter(|shown| *shown < *ends) {
-            let known = before.iter().position(|(ends, _)| *ends == shown);
-            let spent = known.map_or(self.units, |known| before.remove(known).1);
-            remember(before, *ends, self.used);
+            let spent = before.spent(shown).unwrap_or(self.units);
+            before.remember(*ends, self.used);
             *ends = shown;
             self.used = self.used.saturating_add(spent);
         }
@@ -349,10 +368,10 @@ impl FixedWindow {
                 && self.closes > now
             {
                 // The clock goes over it again: what was spent in it is spent.
-                if let Some(known) = before.iter().position(|(known, _)| known == ends) {
-                    self.used = self.used.max(before.remove(known).1);
+                if let Some(known) = before.spent(*ends) {
+                    self.used = self.used.max(known);
                 }
-                remember(before, left, spent);
+                before.remember(left, spent);
             }
         }
     }
@@ -411,14 +430,6 @@ impl FixedWindow {
 }
 
 const SECOND: i128 = 1_000_000_000;
-
-/// Remembers what was spent in a stretch of the calendar, in place of the one that was remembered first.
-fn remember(before: &mut Vec<(i128, u64)>, ends: i128, spent: u64) {
-    if before.len() >= REMEMBERED {
-        before.remove(0);
-    }
-    before.push((ends, spent));
-}
 
 /// The Unix time of the first turn after `wall`: of the day, the hour or the minute, by the window's length.
 ///

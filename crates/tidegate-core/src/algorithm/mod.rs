@@ -18,6 +18,7 @@ mod hold;
 mod in_flight;
 mod sliding;
 mod slots;
+mod stretches;
 
 pub use bucket::Bucket;
 pub use circuit::Circuit;

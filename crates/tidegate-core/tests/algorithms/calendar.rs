@@ -316,6 +316,24 @@ proptest! {
     }
 }
 
+/// However many stretches the clock is set back over.
+#[test]
+fn a_clock_that_is_set_back_by_months_gives_no_second_allowance() {
+    let mut window = calendar("UTC", 10, DAY, at("2026-03-01T10:00:00Z"));
+    let mut now = Nanos::ZERO;
+    for _ in 0..100 {
+        assert!(window.fits(10, 0, now));
+        window.take(10, now);
+        now = Nanos(now.0 + DAY);
+    }
+    window.follow(at("2026-03-02T10:00:00Z").as_nanosecond() - i128::from(now.0), now);
+    for day in 1..100 {
+        assert!(!window.fits(1, 0, now), "day {day} once more");
+        now = Nanos(now.0 + DAY);
+    }
+    assert!(window.fits(10, 0, now), "a day that was not there yet");
+}
+
 #[test]
 fn a_clock_that_was_years_ahead_and_is_put_right_locks_no_one_out() {
     let mut window = calendar("UTC", 10, DAY, at("2026-03-01T10:00:00Z"));
