@@ -1,8 +1,10 @@
 //! A disk that fails, and one that hangs.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -12,7 +14,7 @@ use super::{Batch, OnFailure, StateError, Store};
 use crate::chance::Chance;
 use crate::clock::ClockSource;
 use crate::gate::Shared;
-use crate::{Call, Config, Gate, Outcome, Reason};
+use crate::{Call, Config, Gate, ManualClock, Outcome, Reason};
 
 /// What a disk does at the moment.
 #[derive(Default)]
@@ -42,11 +44,14 @@ impl Store for Disk {
 }
 
 fn gate(on_failure: OnFailure) -> (Gate, Arc<Mood>) {
+    let config = "[services.api]\nrequests = { limit = \"1000/h\", burst = 1000 }\n";
+    gate_on(ClockSource::cheap(), config, on_failure)
+}
+
+fn gate_on(clock: ClockSource, config: &str, on_failure: OnFailure) -> (Gate, Arc<Mood>) {
     let mood = Arc::new(Mood::default());
-    let config =
-        Config::parse("[services.api]\nrequests = { limit = \"1000/h\", burst = 1000 }\n").expect("valid");
-    let shared =
-        Shared::new(config, ClockSource::cheap(), Chance::default(), false, true, None).expect("valid");
+    let config = Config::parse(config).expect("valid");
+    let shared = Shared::new(config, clock, Chance::default(), false, true, None).expect("valid");
     let disk = Box::new(Disk(mood.clone()));
     let shared = shared.keep_with(Found::default(), BTreeMap::new(), "state.db".into(), on_failure, disk);
     (Gate { shared }, mood)
@@ -131,4 +136,44 @@ fn an_error_at_the_end_is_told() {
     let (gate, mood) = gate(OnFailure::Memory);
     mood.fails.store(true, Ordering::SeqCst);
     assert!(gate.close().is_err());
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Woken(AtomicU64);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// A call that is refused because it would have to wait is taken out of the queue again. That brings the queue up to the
+/// present time: what becomes of the others by that must reach them at once, and not with the next act, which may never come.
+#[test]
+fn what_a_call_that_may_not_wait_brings_about_for_others_is_told_at_once() {
+    let clock = ManualClock::new();
+    // A slot is waited for without a time: a call that joins the queue does not look whether anything is due.
+    let (gate, _) = gate_on(clock.clone().into(), "[services.api]\nconcurrency = 1\n", OnFailure::Refuse);
+    let held = gate.try_acquire(Call::to("api")).expect("it is free");
+    let call = || Call::to("api").timeout(Duration::from_millis(900));
+    let woken = [0, 1].map(|_| Arc::new(Woken::default()));
+    let mut waiting = gate.acquire(call());
+    let waker = woken[0].clone().into();
+    assert!(Pin::new(&mut waiting).poll(&mut Context::from_waker(&waker)).is_pending());
+    // From now on nothing is written any more, so calls may not begin to wait, and the thread that writes does nothing.
+    gate.close().expect("the disk is well");
+    // The gate's timer sleeps on the real clock: the next call is the first to see that the time of this one is over.
+    clock.advance(Duration::from_millis(950));
+    let waker = woken[1].clone().into();
+    let refused = Pin::new(&mut gate.acquire(call())).poll(&mut Context::from_waker(&waker));
+    let Poll::Ready(Err(refused)) = refused else { panic!("it may not wait: {refused:?}") };
+    assert_eq!(*refused.reason(), Reason::Unavailable);
+    assert_eq!(woken[0].0.load(Ordering::SeqCst), 1, "the one that waited is told that its time is over");
+    let waker = woken[0].clone().into();
+    let Poll::Ready(Err(late)) = Pin::new(&mut waiting).poll(&mut Context::from_waker(&waker)) else {
+        panic!("its time is over")
+    };
+    assert_eq!(*late.reason(), Reason::Timeout);
+    drop(held);
 }
