@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use tidegate_core::engine::{Ended, Fate};
-use tidegate_core::reply::{Reader, UnixMillis};
+use tidegate_core::reply::{Reader, Reading, UnixMillis};
 use tidegate_core::retry::{Failure, FailureKind};
 use tidegate_core::vendor::Counting;
 use tidegate_core::{Cost, Dimension};
@@ -46,6 +46,9 @@ enum Told {
     Unprocessed,
     /// With what is to be read of it, unless its status says all there is to know.
     Reply(u16, Option<Box<Text>>),
+    /// What an error in a stream says, after a status that was none.
+    #[cfg(feature = "wire")]
+    InStream(Box<Reading>),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -162,6 +165,12 @@ impl Outcome {
         Outcome { cost, ..Outcome::done() }
     }
 
+    /// Its stream says that it was refused or failed, though its status did not.
+    #[cfg(feature = "wire")]
+    pub(crate) fn in_stream(failure: Reading) -> Outcome {
+        Outcome::told(Told::InStream(Box::new(failure)))
+    }
+
     /// The same for a call that asked for this model, where it was not said.
     pub(crate) fn asked_for(mut self, model: Option<&Arc<str>>) -> Outcome {
         self.model = self.model.or_else(|| model.cloned());
@@ -179,6 +188,11 @@ impl Outcome {
         let (fate, kind) = match told {
             Told::Reply(status, Some(text)) => {
                 return Err(Box::new(Unread { status, text, cost, hint, model }));
+            }
+            #[cfg(feature = "wire")]
+            Told::InStream(reading) => {
+                let (ended, failure) = meaning(STREAM_STATUS, &reading, hint, model);
+                return Ok((ended.cost(cost), failure));
             }
             Told::Nothing => (Fate::Unknown, FailureKind::Final),
             Told::Reply(_, None) | Told::Done | Told::Failure(FailureKind::Final) => {
@@ -211,6 +225,31 @@ fn limits_told(headers: &HeaderMap) -> Option<HeaderMap> {
     (!cached && headers.keys().any(tells)).then(|| headers.clone())
 }
 
+/// The status of a reply whose stream turns out to be an error.
+#[cfg(feature = "wire")]
+const STREAM_STATUS: u16 = 200;
+
+/// What was read in a reply or in its stream means for the gate and for another attempt. What the caller says goes before
+/// what the reply says.
+fn meaning(
+    status: u16,
+    reading: &Reading,
+    hint: Option<Duration>,
+    model: Option<Arc<str>>,
+) -> (Ended, Failure) {
+    let mut failure = Failure::of_reply(status, reading);
+    let mut ended = Ended::by_reply(status, reading);
+    if let Some(hint) = hint {
+        failure.hint = Some(hint);
+        if let Fate::TurnedAway { wait, .. } | Fate::Failed { wait } = &mut ended.fate {
+            *wait = Some(hint);
+        }
+    }
+    // The reply may name a version of the model that no call asks for.
+    ended.model = model.or(ended.model);
+    (ended, failure)
+}
+
 /// A reply that is still to be read.
 #[derive(Debug)]
 pub(crate) struct Unread {
@@ -226,16 +265,7 @@ impl Unread {
     pub fn read(mut self, reader: &Reader<'_>, counting: Counting, now: UnixMillis) -> (Ended, Failure) {
         let headers = self.text.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
         let reading = reader.read(self.status, headers, &self.text.body, now);
-        let mut failure = Failure::of_reply(self.status, &reading);
-        let mut ended = Ended::by_reply(self.status, &reading);
-        if let Some(hint) = self.hint {
-            failure.hint = Some(hint);
-            if let Fate::TurnedAway { wait, .. } | Fate::Failed { wait } = &mut ended.fate {
-                *wait = Some(hint);
-            }
-        }
-        // What it asked for goes before what the reply calls it, which may be a version that nobody asks for.
-        ended.model = self.model.take().or(ended.model);
+        let (ended, failure) = meaning(self.status, &reading, self.hint, self.model.take());
         // What the reply reports of its own cost, where the caller did not state it.
         let stated = self.cost.states(&Dimension::Tokens);
         let reported = reading.usage.filter(|_| !stated).and_then(|usage| counting.cost(&usage));
@@ -312,5 +342,40 @@ mod tests {
         let (ended, failure) = read(Outcome::failed().retry_after(Duration::from_secs(1)));
         assert_eq!(failure, Failure::of_kind(FailureKind::Unsure).come_back(Duration::from_secs(1)));
         assert_eq!(ended.fate, Fate::Failed { wait: Some(Duration::from_secs(1)) });
+    }
+
+    #[cfg(feature = "wire")]
+    #[test]
+    fn an_error_in_a_stream_means_what_it_means_as_a_reply() {
+        use tidegate_core::reply::StreamReader;
+
+        let errors = [
+            (
+                r#"{"error": {"code": "insufficient_quota", "message": "You exceeded your quota"}}"#,
+                Fate::OutOfQuota,
+            ),
+            (
+                r#"{"error": {"code": "too_many_concurrent_requests", "message": "Slow down"}}"#,
+                Fate::TurnedAway { wait: None, by: Vec::new(), in_flight: true },
+            ),
+            (
+                r#"{"error": {"code": "rate_limit_exceeded", "message": "Rate limit reached"}}"#,
+                Fate::TurnedAway { wait: None, by: Vec::new(), in_flight: false },
+            ),
+            (
+                r#"{"error": {"type": "overloaded_error", "message": "Overloaded"}}"#,
+                Fate::Failed { wait: None },
+            ),
+        ];
+        for (error, fate) in errors {
+            let mut stream = StreamReader::default();
+            stream.push(format!("event: error\ndata: {error}\n\n").as_bytes());
+            let failure = stream.failure(&Reader::default(), UnixMillis(0)).expect("an error");
+            let (in_stream, again) = read(Outcome::in_stream(failure));
+            let status = if matches!(fate, Fate::Failed { .. }) { 529 } else { 429 };
+            let (by_reply, retried) = read(reply(status, &[]).body(error.as_bytes()));
+            assert_eq!(in_stream.fate, fate, "{error}");
+            assert_eq!((in_stream.fate, again), (by_reply.fate, retried), "{error}");
+        }
     }
 }

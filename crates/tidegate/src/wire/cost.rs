@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use tidegate_core::reply::{JsonUsage, Reading, StreamReader, UnixMillis, Usage, Verdict};
+use tidegate_core::reply::{JsonUsage, StreamReader, UnixMillis, Usage};
 use tidegate_core::{Call, Cost, Dimension};
 
 use super::decode::{Coding, Decoder, MAX_DECODED};
@@ -150,7 +150,7 @@ impl Meaning {
             Said::Nothing => (None, None),
         };
         match (failure, usage) {
-            (Some(failure), _) => of_failure(&failure),
+            (Some(failure), _) => Outcome::in_stream(failure),
             (None, usage) => {
                 if let Some(output) = usage.and_then(|usage| usage.output_tokens) {
                     self.gate.outputs.lock().hear(&self.call, output, None);
@@ -188,8 +188,9 @@ impl Meaning {
         let rules = self.gate.rules();
         let reader = rules.reader(&self.service);
         let failure = events.failure(&reader, unix())?;
-        let outcome = of_failure(&failure);
-        if failure.wait().is_some() {
+        let says_when = failure.wait().is_some();
+        let outcome = Outcome::in_stream(failure);
+        if says_when {
             return Some(outcome);
         }
         let headers = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
@@ -207,18 +208,4 @@ impl fmt::Debug for Meaning {
 fn unix() -> UnixMillis {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     UnixMillis(i64::try_from(now.as_millis()).unwrap_or(i64::MAX))
-}
-
-/// A stream may turn out to be a refusal after a status of 200.
-fn of_failure(reading: &Reading) -> Outcome {
-    let outcome = match reading.verdict {
-        Verdict::RateLimited | Verdict::ConcurrencyLimited => Outcome::refused(),
-        // The quota is used up, and nobody is ill.
-        Verdict::QuotaExhausted => Outcome::done(),
-        Verdict::Overloaded | Verdict::Ok => Outcome::failed(),
-    };
-    match reading.wait() {
-        Some(wait) => outcome.retry_after(Duration::from_millis(wait.ms)),
-        None => outcome,
-    }
 }
