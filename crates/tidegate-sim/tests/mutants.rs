@@ -63,8 +63,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "loops are not charged for what they are served",
         file: "engine/order.rs",
-        right: "        let inverse = i128::from(self.skeletons[skeleton].inverse);\n        let Some(contention)",
-        wrong: "        let inverse = if WRONG { 0 } else { i128::from(self.skeletons[skeleton].inverse) };\n        let Some(contention)",
+        right: "        let inverse = i128::from(self.routing.skeletons[skeleton].inverse);\n        let Some(contention)",
+        wrong: "        let inverse = if WRONG { 0 } else { i128::from(self.routing.skeletons[skeleton].inverse) };\n        let Some(contention)",
     },
     Mutant {
         name: "what is reserved for a higher priority is given to all who wait",

@@ -25,8 +25,9 @@ impl Engine {
     #[inline(always)]
     pub fn admit_at_sight(&mut self, call: &Call, now: Nanos) -> Option<Grant> {
         let now = self.clock(now);
-        let skeleton =
-            self.known_route(call).filter(|_| call.said.cost.is_plain() && now < self.windows_due)?;
+        let skeleton = self
+            .known_route(call)
+            .filter(|_| call.said.cost.is_plain() && now < self.upstream.windows_due)?;
         match self.pass_or_arrive(skeleton, call, now) {
             ControlFlow::Break(grant) => Some(grant),
             ControlFlow::Continue(_) => None,
@@ -39,7 +40,7 @@ impl Engine {
     /// The limit that has no room, and when it would have.
     pub fn try_admit(&mut self, call: &Call, now: Nanos) -> Result<Grant, Refusal> {
         let now = self.clock(now);
-        if self.windows_due <= now {
+        if self.upstream.windows_due <= now {
             self.advance(now);
         }
         let skeleton = self.route_for(call, now)?;
@@ -59,7 +60,7 @@ impl Engine {
         self.advance(now);
         let obstacle = match self.lane_of(&arrival) {
             Some(lane) if self.may_pass(lane, &arrival.units, now) => None,
-            Some(lane) => Some((self.lanes[lane].bound, Nanos::NEVER)),
+            Some(lane) => Some((self.scheduler.lanes[lane].bound, Nanos::NEVER)),
             None => {
                 let arrived = self.arrived(now);
                 let (waiter, lane) = self.seat(&arrival, call, Nanos::NEVER, arrived);
@@ -73,8 +74,8 @@ impl Engine {
             Some((limit, until)) => {
                 let route = self.route_of(arrival.skeleton, arrival.loop_);
                 self.want_loans(&route, &arrival.units, now);
-                self.services[self.skeletons[arrival.skeleton].service].counts.refused += 1;
-                if limit == self.skeletons[arrival.skeleton].breaker && !limit.is_nil() {
+                self.routing.services[self.routing.skeletons[arrival.skeleton].service].counts.refused += 1;
+                if limit == self.routing.skeletons[arrival.skeleton].breaker && !limit.is_nil() {
                     return Err(self.circuit_open(limit, now));
                 }
                 Err(self.no_room(Reason::Timeout, limit, until, &arrival, now))
@@ -114,7 +115,7 @@ impl Engine {
         now: Nanos,
     ) -> Result<Admission, Refusal> {
         let now = self.clock(now);
-        if self.windows_due <= now {
+        if self.upstream.windows_due <= now {
             self.advance(now);
         }
         let skeleton = self.route_for(call, now)?;
@@ -137,14 +138,14 @@ impl Engine {
             return Ok(Admission::Granted(grant));
         }
         self.advance(now);
-        let patient = self.patient || arrived.is_some();
+        let patient = self.upstream.patient || arrived.is_some();
         if let Some(refusal) = self.shut_out(&arrival, patient, deadline, now) {
             return Err(refusal);
         }
         let arrived = arrived.unwrap_or_else(|| self.arrived(now));
         let waiter = match self.lane_of(&arrival) {
             Some(lane) => {
-                let Lane { bound, .. } = self.lanes[lane];
+                let Lane { bound, .. } = self.scheduler.lanes[lane];
                 let ahead = self.ahead_of_arrival(lane, arrived);
                 let forecast = self.forecast_behind(lane, &ahead, &arrival.units, bound, now);
                 if forecast > deadline {
@@ -172,11 +173,11 @@ impl Engine {
                 waiter
             }
         };
-        let ticket = Ticket { index: waiter, generation: self.waiters[waiter].generation };
+        let ticket = Ticket { index: waiter, generation: self.scheduler.waiters[waiter].generation };
         self.pump(now);
         // It may have gone at once, as the first of its limit or by backfill.
-        if let Some(place) = self.verdicts.iter().rposition(|(known, _)| *known == ticket) {
-            return match self.verdicts.remove(place).1 {
+        if let Some(place) = self.scheduler.verdicts.iter().rposition(|(known, _)| *known == ticket) {
+            return match self.scheduler.verdicts.remove(place).1 {
                 Verdict::Granted(grant) => Ok(Admission::Granted(grant)),
                 Verdict::Refused(refusal) => Err(refusal),
             };
@@ -200,13 +201,13 @@ impl Engine {
     /// Whether a ticket's call still waits.
     #[must_use]
     pub fn is_waiting(&self, ticket: Ticket) -> bool {
-        self.waiters.get(ticket.index).is_some_and(|waiter| waiter.generation == ticket.generation)
+        self.scheduler.waiters.get(ticket.index).is_some_and(|waiter| waiter.generation == ticket.generation)
     }
 
     /// How long calls of a service wait unless they say otherwise, if the config says so.
     #[must_use]
     pub fn timeout_of(&self, service: &str) -> Option<Duration> {
-        self.services[self.service_named(service)?].timeout
+        self.routing.services[self.service_named(service)?].timeout
     }
 
     /// Spends for a call that goes at once although somebody waits.
@@ -227,7 +228,7 @@ impl Engine {
 
     /// The lane in which calls of its kind wait already.
     pub(super) fn lane_of(&self, arrival: &Arrival) -> Option<LaneId> {
-        self.lane_index.get(&(arrival.skeleton, arrival.loop_, arrival.class)).copied()
+        self.scheduler.lane_index.get(&(arrival.skeleton, arrival.loop_, arrival.class)).copied()
     }
 
     /// Whether a call may go past those of its own kind that wait: only if that moves nobody.
@@ -238,7 +239,7 @@ impl Engine {
 
     /// A service that is only observed holds nothing back: what does not fit is counted all the same.
     fn observe(&mut self, arrival: &Arrival, call: &Call, now: Nanos) -> Option<Grant> {
-        let Skeleton { observe, penalty, service, .. } = self.skeletons[arrival.skeleton];
+        let Skeleton { observe, penalty, service, .. } = self.routing.skeletons[arrival.skeleton];
         if !observe {
             return None;
         }
@@ -250,7 +251,7 @@ impl Engine {
             self.pull_waiter(waiter);
             held.is_some()
         };
-        self.services[service].counts.would_wait += u64::from(would_wait);
+        self.routing.services[service].counts.would_wait += u64::from(would_wait);
         Some(self.go(arrival, now))
     }
 
@@ -261,12 +262,12 @@ impl Engine {
         call: &Call,
         now: Nanos,
     ) -> Result<(), Refusal> {
-        if self.skeletons[arrival.skeleton].observe {
+        if self.routing.skeletons[arrival.skeleton].observe {
             return Ok(());
         }
         let own;
         let route: &[Use] = match self.lane_of(arrival) {
-            Some(lane) => &self.lanes[lane].route,
+            Some(lane) => &self.scheduler.lanes[lane].route,
             None => {
                 own = self.route_of(arrival.skeleton, arrival.loop_);
                 &own
@@ -293,7 +294,7 @@ impl Engine {
     ) -> Option<(LimitId, u64, u64)> {
         for &(limit, slot) in route {
             let held = &self.limits[limit];
-            let spec = &self.specs[held.spec];
+            let spec = &self.limits.specs[held.spec];
             let withheld = spec.withheld[class as usize];
             let capacity = match held.meter.capacity() {
                 UNBOUNDED => UNBOUNDED,
@@ -330,12 +331,12 @@ impl Engine {
 
     /// Refuses a waiting call.
     pub(super) fn refuse_waiting(&mut self, waiter: WaiterId, reason: Reason, now: Nanos) {
-        let ticket = Ticket { index: waiter, generation: self.waiters[waiter].generation };
+        let ticket = Ticket { index: waiter, generation: self.scheduler.waiters[waiter].generation };
         let run = self.run_of(waiter);
-        let lane = &self.lanes[run.lane];
+        let lane = &self.scheduler.lanes[run.lane];
         let (bound, class, units) = (lane.bound, lane.class, run.like.units);
         let arrival = Arrival { skeleton: lane.skeleton, loop_: lane.loop_, class, units };
-        let Skeleton { service, breaker, .. } = self.skeletons[arrival.skeleton];
+        let Skeleton { service, breaker, .. } = self.routing.skeletons[arrival.skeleton];
         let refusal = match reason {
             // Whatever it waited for, that is not why it is refused.
             Reason::CircuitOpen => self.circuit_open(breaker, now),
@@ -347,14 +348,14 @@ impl Engine {
                 self.no_room(reason, bound, until, &arrival, now)
             }
         };
-        let counts = &mut self.services[service].counts;
+        let counts = &mut self.routing.services[service].counts;
         match refusal.reason {
             Reason::QueueFull => counts.shed += 1,
             Reason::CircuitOpen => counts.refused += 1,
             _ => counts.timed_out += 1,
         }
         self.pull_waiter(waiter);
-        self.verdicts.push((ticket, Verdict::Refused(refusal)));
+        self.scheduler.verdicts.push((ticket, Verdict::Refused(refusal)));
     }
 
     /// Why a call may not go: `limit` holds it until then.
@@ -373,7 +374,7 @@ impl Engine {
         if until.is_never() {
             let route = self.route_of(arrival.skeleton, arrival.loop_);
             let slot = route.iter().find(|(id, _)| *id == limit).map_or(0, |(_, slot)| *slot);
-            let withheld = self.specs[self.limits[limit].spec].withheld;
+            let withheld = self.limits.specs[self.limits[limit].spec].withheld;
             let cost = arrival.units[slot as usize];
             until = self.limits[limit].earliest(cost, withheld[arrival.class as usize], now);
         }
@@ -394,22 +395,22 @@ impl Engine {
     /// Makes room in a full queue: the lowest rank goes, which may be the call that just came.
     fn shed_for(&mut self, ticket: Ticket, now: Nanos) -> Result<(), Refusal> {
         let lane = self.run_of(ticket.index).lane;
-        let skeleton = self.lanes[lane].skeleton;
-        let service = &mut self.services[self.skeletons[skeleton].service];
+        let skeleton = self.scheduler.lanes[lane].skeleton;
+        let service = &mut self.routing.services[self.routing.skeletons[skeleton].service];
         if service.waiting() <= service.max_waiting {
             return Ok(());
         }
         // The lowest priority; in it the loop with the most waiting for its weight; of that one the latest.
         let Some(lanes) = service.rosters.iter_mut().find_map(Roster::largest) else { return Ok(()) };
-        let last = lanes.iter().map(|lane| self.lanes[*lane].tail).filter(|last| !last.is_nil());
-        let Some(victim) = last.max_by_key(|last| self.waiters[*last].seq) else { return Ok(()) };
+        let last = lanes.iter().map(|lane| self.scheduler.lanes[*lane].tail).filter(|last| !last.is_nil());
+        let Some(victim) = last.max_by_key(|last| self.scheduler.waiters[*last].seq) else { return Ok(()) };
         self.refuse_waiting(victim, Reason::QueueFull, now);
         self.pump(now);
         if victim != ticket.index {
             return Ok(());
         }
-        match self.verdicts.iter().rposition(|(known, _)| *known == ticket) {
-            Some(place) => match self.verdicts.remove(place).1 {
+        match self.scheduler.verdicts.iter().rposition(|(known, _)| *known == ticket) {
+            Some(place) => match self.scheduler.verdicts.remove(place).1 {
                 Verdict::Refused(refusal) => Err(refusal),
                 Verdict::Granted(_) => Ok(()),
             },

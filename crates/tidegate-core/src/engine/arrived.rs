@@ -29,14 +29,14 @@ impl Engine {
     /// [`Engine::enqueue_again`], and is ranked by it.
     pub fn arrived(&mut self, now: Nanos) -> Arrived {
         let at = self.clock(now);
-        self.seq += 1;
-        Arrived { seq: self.seq, at }
+        self.scheduler.seq += 1;
+        Arrived { seq: self.scheduler.seq, at }
     }
 
     /// The first call of a lane that came after this one.
     pub(super) fn first_later(&self, waiter: WaiterId, lane: LaneId) -> Option<WaiterId> {
-        let seq = |waiter: WaiterId| self.waiters[waiter].seq;
-        let Lane { tail, .. } = self.lanes[lane];
+        let seq = |waiter: WaiterId| self.scheduler.waiters[waiter].seq;
+        let Lane { tail, .. } = self.scheduler.lanes[lane];
         match tail {
             WaiterId::NIL => None,
             tail if seq(tail) < seq(waiter) => None,
@@ -46,25 +46,25 @@ impl Engine {
 
     /// Puts a waiter before a call of its lane.
     pub(super) fn insert_before(&mut self, later: WaiterId, waiter: WaiterId, lane: LaneId, like: Like) {
-        let Waiter { run: later_run, ahead, .. } = self.waiters[later];
-        let first_of_run = self.runs[later_run].first == later;
-        let ahead_run = self.waiters.get(ahead).map_or(BatchId::NIL, |ahead| ahead.run);
-        let is_like = |run: BatchId| self.runs.get(run).is_some_and(|run| run.like == like);
+        let Waiter { run: later_run, ahead, .. } = self.scheduler.waiters[later];
+        let first_of_run = self.scheduler.runs[later_run].first == later;
+        let ahead_run = self.scheduler.waiters.get(ahead).map_or(BatchId::NIL, |ahead| ahead.run);
+        let is_like = |run: BatchId| self.scheduler.runs.get(run).is_some_and(|run| run.like == like);
         let run = match (is_like(later_run), is_like(ahead_run)) {
             (true, _) => later_run,
             (false, true) if first_of_run => ahead_run,
             (false, _) if first_of_run => BatchId::NIL,
             (false, _) => return self.split(later, waiter, lane, like),
         };
-        self.lanes[lane].count(&like.units);
+        self.scheduler.lanes[lane].count(&like.units);
         match ahead {
-            WaiterId::NIL => self.lanes[lane].head = waiter,
-            ahead => self.waiters[ahead].behind = waiter,
+            WaiterId::NIL => self.scheduler.lanes[lane].head = waiter,
+            ahead => self.scheduler.waiters[ahead].behind = waiter,
         }
-        self.waiters[later].ahead = waiter;
-        let held = &mut self.waiters[waiter];
+        self.scheduler.waiters[later].ahead = waiter;
+        let held = &mut self.scheduler.waiters[waiter];
         (held.ahead, held.behind) = (ahead, later);
-        let run = match self.runs.get_mut(run) {
+        let run = match self.scheduler.runs.get_mut(run) {
             Some(held) => {
                 held.len += 1;
                 if held.first == later {
@@ -74,14 +74,14 @@ impl Engine {
             }
             None => {
                 let run = self.begin_run(waiter, lane, like);
-                let seq = |run: BatchId| self.runs.get(run).map_or(0, |run| run.seq);
+                let seq = |run: BatchId| self.scheduler.runs.get(run).map_or(0, |run| run.seq);
                 if !(seq(ahead_run) < seq(run) && seq(run) < seq(later_run)) {
                     self.order_runs(lane);
                 }
                 run
             }
         };
-        self.waiters[waiter].run = run;
+        self.scheduler.waiters[waiter].run = run;
     }
 
     /// Puts a waiter into the midst of calls that are alike and unlike it.
@@ -97,16 +97,16 @@ impl Engine {
     /// be older than that one, or younger: then runs are put in the order of the calls that are there.
     fn order_runs(&mut self, lane: LaneId) {
         let mut runs = Vec::new();
-        self.run_order.each(self.lanes[lane].runs, &mut |(_, run)| {
+        self.scheduler.run_order.each(self.scheduler.lanes[lane].runs, &mut |(_, run)| {
             runs.push(run);
             true
         });
         for run in runs {
-            let root = &mut self.lanes[lane].runs;
-            let held = &mut self.runs[run];
-            self.run_order.remove(root, (held.seq, run));
-            held.seq = self.waiters[held.first].seq;
-            self.run_order.insert(root, (held.seq, run), held.like.units);
+            let root = &mut self.scheduler.lanes[lane].runs;
+            let held = &mut self.scheduler.runs[run];
+            self.scheduler.run_order.remove(root, (held.seq, run));
+            held.seq = self.scheduler.waiters[held.first].seq;
+            self.scheduler.run_order.insert(root, (held.seq, run), held.like.units);
         }
     }
 }

@@ -36,7 +36,7 @@ impl Engine {
         let reset = told.reset.unwrap_or_default();
         let candidates = self.candidates(call, told).filter_map(|(limit, slot)| {
             let index = self.limits[limit].spec;
-            let spec = &self.specs[index];
+            let spec = &self.limits.specs[index];
             let rate = spec.written.rate_of()?;
             let possible = fits_in(told, &spec.written)
                 && (told.window.is_some()
@@ -56,12 +56,12 @@ impl Engine {
             .candidates(call, told)
             .map(|(limit, _)| (limit, self.limits[limit].spec))
             .filter(|(_, spec)| {
-                let written = &self.specs[*spec].written;
+                let written = &self.limits.specs[*spec].written;
                 reset > whole_after(written) * 2 + SKEWED && !self.is_ruled_out(*spec, told)
             })
             .collect();
         for (limit, index) in too_far {
-            let ruled_out = self.school.other_windows.entry(index).or_default();
+            let ruled_out = self.upstream.school.other_windows.entry(index).or_default();
             if ruled_out.len() == REMEMBERED {
                 ruled_out.remove(0);
             }
@@ -78,21 +78,21 @@ impl Engine {
         is_wrong: impl Fn(u64) -> bool,
         now: Nanos,
     ) {
-        let spec = &mut self.specs[index];
+        let spec = &mut self.limits.specs[index];
         let Some(written) = spec.written.rate_of() else { return };
         let bucket = spec.learned.bucket.take();
         let stated = spec.learned.units.take_if(|stated| is_wrong(*stated));
         if bucket.is_none() && stated.is_none() {
             return;
         }
-        if let Some(mirror) = self.school.mirrors.get_mut(&limit) {
+        if let Some(mirror) = self.upstream.school.mirrors.get_mut(&limit) {
             mirror.begin_anew();
             mirror.evidence = Default::default();
         }
         self.relearn(index, now);
         let name = self.limit_name(limit);
         if stated.is_some() {
-            let in_force = self.specs[index].learned.told(written.units());
+            let in_force = self.limits.specs[index].learned.told(written.units());
             self.tell(Lesson::Units { limit: name.clone(), told: written.units(), in_force });
         }
         if bucket.is_some() {
@@ -102,15 +102,15 @@ impl Engine {
 
     /// Whether a stated N belongs to another window than this definition's.
     fn is_ruled_out(&self, spec: SpecId, told: &Told) -> bool {
-        let ruled_out = self.school.other_windows.get(&spec);
+        let ruled_out = self.upstream.school.other_windows.get(&spec);
         told.limit.is_some_and(|units| ruled_out.is_some_and(|ruled_out| ruled_out.contains(&units)))
     }
 
     /// The limits of a call's route that count what the reply states, in its window if it states one.
     fn candidates(&self, call: &InFlightCall, told: &Told) -> impl Iterator<Item = Use> {
-        self.skeletons[call.skeleton].uses.iter().copied().filter(|(limit, _)| {
+        self.routing.skeletons[call.skeleton].uses.iter().copied().filter(|(limit, _)| {
             let held = &self.limits[*limit];
-            let spec = &self.specs[held.spec];
+            let spec = &self.limits.specs[held.spec];
             let Counts::Rate { dimension, rate, .. } = &spec.written.counts else { return false };
             *dimension == told.dimension
                 && told.window.is_none_or(|stated| stated == rate.window())

@@ -136,7 +136,7 @@ impl Engine {
         let now = self.clock(now);
         let Found { limits, facts, crashed, unknown } = found;
         for (_, kept) in &limits {
-            kept.revive(now, self.unix_offset)?;
+            kept.revive(now, self.limits.unix_offset)?;
         }
         let facts = facts.unwrap_or_default();
         let crashed_at = if crashed { Some(now) } else { facts.crashed_at() };
@@ -147,7 +147,7 @@ impl Engine {
             Unknown::All => (Some(now), before.1),
         };
         let unclaimed = limits.into_iter().collect();
-        self.book = Some(Box::new(Book {
+        self.funding.book = Some(Box::new(Book {
             due: BTreeSet::new(),
             gone: Vec::new(),
             unclaimed,
@@ -164,7 +164,7 @@ impl Engine {
         }));
         // First what was learned: limits are taken up under the definitions that they were kept under.
         self.believe(&facts, now);
-        for limit in self.limits.live() {
+        for limit in self.limits.all.live() {
             self.promise_for(limit, now);
         }
         self.forget_what_is_over(now);
@@ -174,17 +174,20 @@ impl Engine {
     /// Whether there is something to write.
     #[must_use]
     pub fn has_pages(&self) -> bool {
-        self.book.as_ref().is_some_and(|book| !book.due.is_empty() || !book.gone.is_empty() || book.facts_due)
+        self.funding
+            .book
+            .as_ref()
+            .is_some_and(|book| !book.due.is_empty() || !book.gone.is_empty() || book.facts_due)
     }
 
     /// Returns the names of limits that began as spent since this was last asked: what was really spent is not known.
     pub fn take_begun_as_spent(&mut self) -> Vec<Arc<str>> {
-        self.book.as_mut().map(|book| std::mem::take(&mut book.began_spent)).unwrap_or_default()
+        self.funding.book.as_mut().map(|book| std::mem::take(&mut book.began_spent)).unwrap_or_default()
     }
 
     /// How long it takes from when a limit asks until its page is on disk, at most as a rule.
     pub fn pages_take(&mut self, span: Duration) {
-        if let Some(book) = &mut self.book {
+        if let Some(book) = &mut self.funding.book {
             book.span = (2 * span).clamp(SPAN, Duration::from_secs(2));
         }
     }
@@ -194,7 +197,7 @@ impl Engine {
     pub fn pages(&mut self, most: usize, now: Nanos) -> Vec<Page> {
         let now = self.clock(now);
         let stale: Vec<LimitId> = self.stale_slots().collect();
-        let Some(book) = &mut self.book else { return Vec::new() };
+        let Some(book) = &mut self.funding.book else { return Vec::new() };
         if !book.due.is_empty() {
             book.due.extend(stale);
         }
@@ -221,7 +224,7 @@ impl Engine {
     /// Nothing can be written, and calls go on all the same: what limits ask for is theirs without a promise.
     pub fn go_without(&mut self, now: Nanos) {
         let now = self.clock(now);
-        let Some(book) = &mut self.book else { return };
+        let Some(book) = &mut self.funding.book else { return };
         for limit in std::mem::take(&mut book.due) {
             let wanted = self.promise_size(limit).max(self.demand(limit, now));
             if let Some(lent) = &mut self.limits[limit].lent {
@@ -235,8 +238,8 @@ impl Engine {
 
     /// What is on disk is no longer true of any limit, or is not there any more.
     pub fn all_pages_due(&mut self) {
-        if let Some(book) = &mut self.book {
-            book.due.extend(self.lent_limits.iter().copied());
+        if let Some(book) = &mut self.funding.book {
+            book.due.extend(self.funding.lent_limits.iter().copied());
             (book.rewrite, book.facts_due) = (true, true);
         }
     }
@@ -247,15 +250,15 @@ impl Engine {
             let (name, kept) = (name.clone(), Some(kept.clone()));
             Page { name, kept, limit: LimitId::NIL, lends: 0 }
         };
-        let unclaimed = self.book.iter().flat_map(|book| &book.unclaimed);
-        unclaimed.chain(self.retired.limits()).map(page).collect()
+        let unclaimed = self.funding.book.iter().flat_map(|book| &book.unclaimed);
+        unclaimed.chain(self.limits.retired.limits()).map(page).collect()
     }
 
     /// Every limit as it is, with nothing promised: for a clean stop. Nothing goes from now on.
     pub fn last_pages(&mut self, now: Nanos) -> Vec<Page> {
         let now = self.clock(now);
         self.forget_retired(now);
-        let Some(book) = &mut self.book else { return Vec::new() };
+        let Some(book) = &mut self.funding.book else { return Vec::new() };
         book.due.clear();
         let gone = book.gone.iter().map(|name| Page {
             name: name.clone(),
@@ -265,7 +268,7 @@ impl Engine {
         });
         let mut pages: Vec<Page> = gone.collect();
         pages.extend(self.idle_pages());
-        let lent: Vec<LimitId> = self.lent_limits.iter().copied().collect();
+        let lent: Vec<LimitId> = self.funding.lent_limits.iter().copied().collect();
         pages.extend(lent.into_iter().filter_map(|limit| self.page(limit, true, now)));
         pages
     }
@@ -289,7 +292,7 @@ impl Engine {
         self.clock(now);
         for page in pages {
             if page.kept.is_none() {
-                self.book.iter_mut().for_each(|book| book.gone.push(page.name.clone()));
+                self.funding.book.iter_mut().for_each(|book| book.gone.push(page.name.clone()));
             } else if self.is_of(page)
                 && let Some(lent) = &mut self.limits[page.limit].lent
             {
@@ -303,8 +306,12 @@ impl Engine {
     /// In-flight limits of which far fewer slots are held than when that was written: after a crash those would count. It is
     /// written whenever there is something to write.
     fn stale_slots(&self) -> impl Iterator<Item = LimitId> + '_ {
-        let shared =
-            self.specs.iter().filter(|spec| !spec.gone && !spec.shared.is_nil()).map(|spec| spec.shared);
+        let shared = self
+            .limits
+            .specs
+            .iter()
+            .filter(|spec| !spec.gone && !spec.shared.is_nil())
+            .map(|spec| spec.shared);
         shared.filter(|limit| {
             let held = &self.limits[*limit];
             held.meter.is_in_flight() && held.lent.as_ref().is_some_and(|lent| lent.is_plenty())
@@ -313,14 +320,14 @@ impl Engine {
 
     /// Whether a page is of a limit that is still there.
     fn is_of(&self, page: &Page) -> bool {
-        self.lent_limits.contains(&page.limit) && self.limit_name(page.limit) == page.name
+        self.funding.lent_limits.contains(&page.limit) && self.limit_name(page.limit) == page.name
     }
 
     fn page(&mut self, limit: LimitId, last: bool, now: Nanos) -> Option<Page> {
         let name = self.limit_name(limit);
         let (size, grace, demand) = (self.promise_size(limit), self.grace_of(limit), self.demand(limit, now));
         let spec = self.limits[limit].spec;
-        let held = &mut self.limits[limit];
+        let held = &mut self.limits.all[limit];
         let lent = held.lent.as_mut()?;
         lent.resize(size);
         if held.meter.is_in_flight() {
@@ -340,20 +347,20 @@ impl Engine {
         };
         // Brings it up to now, so that what no longer counts is not kept.
         held.meter.used(now);
-        let kept = Kept::of(&self.specs[spec].definition, &held.meter, promised, grace)?;
+        let kept = Kept::of(&self.limits.specs[spec].definition, &held.meter, promised, grace)?;
         Some(Page { name, kept: Some(kept), limit, lends })
     }
 
     /// A limit was made: from the first it spends only what is promised.
     pub(super) fn promise_for(&mut self, limit: LimitId, now: Nanos) {
         let came_back = self.bring_back(limit, now);
-        if self.book.is_none() || !self.limits[limit].meter.counts() {
+        if self.funding.book.is_none() || !self.limits[limit].meter.counts() {
             return;
         }
         self.limits[limit].lent = Some(Box::new(Allotment::new(self.promise_size(limit), now)));
-        self.lent_limits.insert(limit);
+        self.funding.lent_limits.insert(limit);
         self.see_if_plain(limit);
-        let seed = self.specs[self.limits[limit].spec].seed;
+        let seed = self.limits.specs[self.limits[limit].spec].seed;
         let is_new = !came_back && !self.claim(limit, now);
         if is_new
             && seed > 0
@@ -366,10 +373,10 @@ impl Engine {
 
     /// A limit is no more: neither should its page be, unless what was spent of it still counts.
     pub(super) fn erase(&mut self, limit: LimitId) {
-        if self.book.is_some() && self.lent_limits.contains(&limit) {
+        if self.funding.book.is_some() && self.funding.lent_limits.contains(&limit) {
             let name = self.limit_name(limit);
-            let retired = self.retired.has(&name);
-            let Some(book) = &mut self.book else { return };
+            let retired = self.limits.retired.has(&name);
+            let Some(book) = &mut self.funding.book else { return };
             book.due.remove(&limit);
             book.orphans.retain(|(_, held, _)| *held != limit);
             if !retired {
@@ -380,7 +387,7 @@ impl Engine {
 
     /// A limit is to be written down, if there is a book.
     pub(super) fn page_due(&mut self, limit: LimitId) -> bool {
-        let Some(book) = &mut self.book else { return false };
+        let Some(book) = &mut self.funding.book else { return false };
         book.due.insert(limit);
         true
     }
@@ -395,19 +402,19 @@ impl Engine {
 
     /// How much a limit is promised at a time.
     fn promise_size(&self, limit: LimitId) -> u64 {
-        let Some(book) = &self.book else { return CALLS };
+        let Some(book) = &self.funding.book else { return CALLS };
         let held = &self.limits[limit];
         let taken = held.lent.as_ref().map_or(0, |lent| lent.at_a_time(book.span));
-        size_of(&self.specs[held.spec].definition, taken, book.span)
+        size_of(&self.limits.specs[held.spec].definition, taken, book.span)
     }
 
     /// What every limit of a loop or key may spend before it has a page. As long as some may have spent what was
     /// written before, it is not less than that.
     pub(super) fn seeds(&self) -> BTreeMap<Arc<str>, u64> {
-        let Some(book) = &self.book else { return BTreeMap::new() };
+        let Some(book) = &self.funding.book else { return BTreeMap::new() };
         let mut seeds = book.crashed.as_ref().map(|(_, seeds)| seeds.clone()).unwrap_or_default();
-        for spec in self.specs.ids().filter(|spec| self.has_instances(*spec)) {
-            let spec = &self.specs[spec];
+        for spec in self.limits.specs.ids().filter(|spec| self.has_instances(*spec)) {
+            let spec = &self.limits.specs[spec];
             let seed = seeds.entry(spec.seed_name()).or_default();
             *seed = size_of(&spec.definition, 0, SPAN).max(spec.seed).max(*seed);
         }
@@ -416,16 +423,16 @@ impl Engine {
 
     /// These are on disk: whoever comes from now on may spend them.
     pub(super) fn seeds_written(&mut self, seeds: &BTreeMap<Arc<str>, u64>) {
-        for spec in self.specs.ids().filter(|spec| self.has_instances(*spec)).collect::<Vec<_>>() {
-            let spec = &mut self.specs[spec];
+        for spec in self.limits.specs.ids().filter(|spec| self.has_instances(*spec)).collect::<Vec<_>>() {
+            let spec = &mut self.limits.specs[spec];
             spec.seed = seeds.get(&spec.seed_name()).copied().unwrap_or(0);
         }
     }
 
     fn has_instances(&self, spec: SpecId) -> bool {
-        let held = &self.specs[spec];
+        let held = &self.limits.specs[spec];
         let counts = !matches!(held.definition.counts, Counts::Window | Counts::Breaker(_));
-        !held.gone && counts && (held.per_key || self.loop_specs.contains(&spec))
+        !held.gone && counts && (held.per_key || self.routing.loop_specs.contains(&spec))
     }
 
     /// What those who wait for the lender could spend at once.
@@ -438,8 +445,8 @@ impl Engine {
 
     /// How long calls that hold slots here may be in flight, nearly all of them.
     fn grace_of(&self, limit: LimitId) -> Duration {
-        let Some(book) = &self.book else { return LONGEST };
-        let spec = &self.specs[self.limits[limit].spec];
+        let Some(book) = &self.funding.book else { return LONGEST };
+        let spec = &self.limits.specs[self.limits[limit].spec];
         let named = spec.level.split('/').next().and_then(|name| self.service_named(name));
         let known: Vec<&Durations> = match named {
             Some(service) => book.durations.get(&service).into_iter().collect(),
@@ -451,8 +458,8 @@ impl Engine {
     /// A call ended after so long.
     pub(super) fn note_duration(&mut self, grant: &Grant, now: Nanos) {
         let call = &self.in_flight[grant];
-        let (service, took) = (self.skeletons[call.skeleton].service, now.since(call.at));
-        if let Some(book) = &mut self.book {
+        let (service, took) = (self.routing.skeletons[call.skeleton].service, now.since(call.at));
+        if let Some(book) = &mut self.funding.book {
             book.durations.entry(service).or_default().add(took);
         }
     }

@@ -29,7 +29,7 @@ const LATE_PART: u32 = 16;
 impl Engine {
     /// Returns `wait`, which the reply to a call asks for, or the longest wait that its service allows.
     pub(super) fn bounded_wait(&mut self, call: &InFlightCall, wait: Duration) -> Duration {
-        let service = self.skeletons[call.skeleton].service;
+        let service = self.routing.skeletons[call.skeleton].service;
         let longest = self.longest_wait(service);
         if wait <= longest {
             return wait;
@@ -41,13 +41,13 @@ impl Engine {
 
     /// Returns the longest wait that a reply of a service can ask for.
     pub(super) fn longest_wait(&self, service: ServiceId) -> Duration {
-        let held = &self.services[service];
+        let held = &self.routing.services[service];
         if let Some(stated) = held.backoff.max_wait {
             return stated;
         }
         let patterns = held.endpoints.iter().chain(&held.models).flat_map(|(_, specs)| specs);
         let rates = held.specs.iter().chain(patterns).filter_map(|spec| {
-            let rate = self.specs[*spec].written.rate_of()?;
+            let rate = self.limits.specs[*spec].written.rate_of()?;
             Some(rate.window() + rate.window() / LATE_PART)
         });
         rates.max().unwrap_or_default().max(LONGEST_WAIT)
@@ -65,7 +65,7 @@ impl Engine {
 
     #[cold]
     fn drop_debt(&mut self, limit: LimitId, units: u64) {
-        let dropped = self.dropped_debt.entry(limit).or_default();
+        let dropped = self.limits.dropped_debt.entry(limit).or_default();
         *dropped = dropped.saturating_add(units);
         let limit = self.limit_name(limit);
         self.announce(News::DebtDropped { limit, units });
@@ -88,13 +88,13 @@ impl Engine {
         }
         let before = self.limit_status(limit, now);
         // Grants of earlier epochs took from what is forgiven.
-        self.epoch += 1;
-        let held = &mut self.limits[limit];
-        held.since = self.epoch;
+        self.limits.epoch += 1;
+        let held = &mut self.limits.all[limit];
+        held.since = self.limits.epoch;
         held.meter.reset(now);
-        self.dropped_debt.remove(&limit);
+        self.limits.dropped_debt.remove(&limit);
         self.forget_what_replies_taught(limit, now);
-        if let Some(mirror) = self.school.mirrors.get_mut(&limit) {
+        if let Some(mirror) = self.upstream.school.mirrors.get_mut(&limit) {
             mirror.begin_anew();
         }
         self.announce(News::LimitReset { limit: before.name.clone(), used: before.used });
@@ -108,10 +108,10 @@ impl Engine {
     /// Brings a limit back to what is written of it, as far as replies and refusals moved it.
     fn forget_what_replies_taught(&mut self, limit: LimitId, now: Nanos) {
         let index = self.limits[limit].spec;
-        self.school.other_windows.remove(&index);
+        self.upstream.school.other_windows.remove(&index);
         self.unlearn(limit, index, |_| true, now);
-        if self.school.ceilings.remove(&index).is_some() {
-            self.specs[index].learned.share = 1.0;
+        if self.upstream.school.ceilings.remove(&index).is_some() {
+            self.limits.specs[index].learned.share = 1.0;
             self.relearn(index, now);
             let name = self.limit_name(limit);
             self.tell(Lesson::Ceiling { limit: name, share: 1.0 });

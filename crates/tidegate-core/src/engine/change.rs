@@ -15,7 +15,7 @@ use crate::breaker::BreakerPolicy;
 use crate::config::{BreakerScope, Config, Limits, Problem, RateLimit, Reserve, ServiceConfig};
 use crate::dimension::Dimension;
 use crate::limit::{Counts, Definition, Spec};
-use crate::model::{LimitId, RouteId, SpecId};
+use crate::model::{LimitId, RouteId, RouteTag, SpecId};
 use crate::pattern::Pattern;
 use crate::rate::{Algorithm, MAX_UNITS};
 use crate::time::Nanos;
@@ -66,8 +66,8 @@ impl Engine {
         self.advance(now);
         check(config)?;
         let waiting = self.unseat_all();
-        self.epoch += 1;
-        self.tag = super::fresh_tag();
+        self.limits.epoch += 1;
+        self.routing.tag = RouteTag::fresh();
         self.apply(config, now);
         self.count_calls_in_flight(now);
         self.seat_again(waiting, now);
@@ -84,10 +84,10 @@ impl Engine {
     fn count_calls_in_flight(&mut self, now: Nanos) {
         let is_new = |limit: &LimitId| {
             let held = &self.limits[*limit];
-            held.since == self.epoch
-                && matches!(self.specs[held.spec].definition.counts, Counts::Concurrency(_))
+            held.since == self.limits.epoch
+                && matches!(self.limits.specs[held.spec].definition.counts, Counts::Concurrency(_))
         };
-        let new: BTreeSet<LimitId> = self.limits.ids().filter(is_new).collect();
+        let new: BTreeSet<LimitId> = self.limits.all.ids().filter(is_new).collect();
         if new.is_empty() {
             return;
         }
@@ -115,7 +115,7 @@ impl Engine {
         let target = self.limit_named(name).ok_or_else(|| ChangeError::UnknownLimit(name.into()))?;
         let spec = self.limits[target].spec;
         let definition = {
-            let old = &self.specs[spec];
+            let old = &self.limits.specs[spec];
             let Counts::Rate { dimension, .. } = &old.definition.counts else {
                 return Err(ChangeError::UnknownLimit(name.into()));
             };
@@ -141,7 +141,7 @@ impl Engine {
         let target = self.limit_named(name).ok_or_else(|| ChangeError::UnknownLimit(name.into()))?;
         positive(name, bound)?;
         let spec = self.limits[target].spec;
-        let old = &self.specs[spec].definition;
+        let old = &self.limits.specs[spec].definition;
         let counts = match old.counts {
             Counts::Concurrency(_) => Counts::Concurrency(bound),
             Counts::Throttled(_) => Counts::Throttled(bound),
@@ -160,26 +160,26 @@ impl Engine {
     pub(super) fn configure(&mut self, config: &Config) -> Result<(), ChangeError> {
         check(config)?;
         let window = Definition::in_flight(Counts::Window, Reserve::default());
-        self.window_spec = self.specs.insert(Spec::new("", window));
+        self.upstream.window_spec = self.limits.specs.insert(Spec::new("", window));
         self.apply(config, self.now);
         Ok(())
     }
 
     fn apply(&mut self, config: &Config, now: Nanos) {
-        for spec in self.specs.iter_mut() {
+        for spec in self.limits.specs.iter_mut() {
             spec.gone = !matches!(spec.definition.counts, Counts::Window);
         }
-        for service in self.services.iter_mut() {
+        for service in self.routing.services.iter_mut() {
             service.gone = true;
         }
-        self.global = self.define("global", &config.global, false, now);
-        self.loop_specs = self.define(LOOP, &config.loops, false, now);
+        self.routing.global = self.define("global", &config.global, false, now);
+        self.routing.loop_specs = self.define(LOOP, &config.loops, false, now);
         for (name, service) in &config.services {
-            let index = match self.service_index.get(name.as_str()) {
+            let index = match self.routing.service_index.get(name.as_str()) {
                 Some(index) => *index,
                 None => {
-                    let index = self.services.insert(Service::default());
-                    self.service_index.insert(name.as_str().into(), index);
+                    let index = self.routing.services.insert(Service::default());
+                    self.routing.service_index.insert(name.as_str().into(), index);
                     index
                 }
             };
@@ -196,36 +196,36 @@ impl Engine {
             });
             let models = models.collect();
             let breakers = self.define_breakers(name, service, now);
-            let held = &mut self.services[index];
+            let held = &mut self.routing.services[index];
             (held.specs, held.endpoints, held.models) = (specs, endpoints, models);
             held.breakers = breakers;
             held.set_rules(service);
             self.set_ramp(index, service.ramp.as_ref(), now);
         }
         // Routes to a service that is gone are kept for calls in flight; its limits are not.
-        for service in self.services.iter_mut().filter(|service| service.gone) {
+        for service in self.routing.services.iter_mut().filter(|service| service.gone) {
             (service.specs, service.endpoints, service.models) = (Vec::new(), Vec::new(), Vec::new());
             service.breakers = Breakers::default();
         }
-        self.loop_types.clear();
+        self.routing.loop_types.clear();
         for (name, loop_type) in &config.loop_types {
             let specs = self.define(&format!("loop_type:{name}"), &loop_type.limits, false, now);
             let inverse = inverse_weight(loop_type.weight);
             let loop_type = LoopType { specs, priority: loop_type.priority, inverse };
-            self.loop_types.insert(name.as_str().into(), loop_type);
+            self.routing.loop_types.insert(name.as_str().into(), loop_type);
         }
-        self.customs = customs(config);
+        self.routing.customs = customs(config);
         self.remove_gone(now);
         self.forget_retired(now);
         self.keep_windows(now);
-        self.shapes.clear();
-        for index in self.loops.ids() {
+        self.routing.shapes.clear();
+        for index in self.routing.loops.all.ids() {
             if self.loop_name(index).is_some() {
                 self.make_loop_limits(index, now);
             }
         }
         // In an order of their own: the order of a hash map differs from run to run.
-        let skeletons: BTreeSet<RouteId> = self.skeleton_index.values().copied().collect();
+        let skeletons: BTreeSet<RouteId> = self.routing.skeleton_index.values().copied().collect();
         for skeleton in skeletons {
             self.route_skeleton(skeleton, now);
         }
@@ -236,7 +236,8 @@ impl Engine {
         let definitions = definitions(limits, mirrors(level)).into_iter();
         let specs: Vec<SpecId> =
             definitions.map(|definition| self.define_one(level, definition, per_key, now)).collect();
-        let slots = |spec: &&SpecId| matches!(self.specs[**spec].written.counts, Counts::Concurrency(_));
+        let slots =
+            |spec: &&SpecId| matches!(self.limits.specs[**spec].written.counts, Counts::Concurrency(_));
         if let Some(&spec) = specs.iter().find(slots) {
             self.set_adaptive(spec, limits.adaptive.as_ref(), now);
         }
@@ -251,7 +252,7 @@ impl Engine {
         now: Nanos,
     ) -> SpecId {
         let new = Spec::new(level, definition);
-        let known = self.spec_names.get(&new.name).copied();
+        let known = self.limits.spec_names.get(&new.name).copied();
         let index = match known {
             Some(index) => {
                 self.redefine(index, new.written, now);
@@ -259,16 +260,16 @@ impl Engine {
             }
             None => {
                 let name = new.name.clone();
-                let index = self.specs.insert(new);
-                self.spec_names.insert(name, index);
+                let index = self.limits.specs.insert(new);
+                self.limits.spec_names.insert(name, index);
                 if self.expect_apart(index) {
                     self.put_in_force(index, now);
                 }
                 index
             }
         };
-        self.specs[index].gone = false;
-        if std::mem::replace(&mut self.specs[index].per_key, per_key) != per_key {
+        self.limits.specs[index].gone = false;
+        if std::mem::replace(&mut self.limits.specs[index].per_key, per_key) != per_key {
             self.start_anew(index, now);
         }
         if !per_key && level != LOOP {
@@ -280,11 +281,11 @@ impl Engine {
     /// Each key gets its own instances of a limit, or they share one again: calls in flight took from the others, and
     /// will not give back to these. What is in flight is counted anew, by [`Engine::count_calls_in_flight`].
     fn start_anew(&mut self, spec: SpecId, now: Nanos) {
-        let definition = &self.specs[spec].definition;
-        for limit in self.limits.iter_mut().filter(|limit| limit.spec == spec) {
-            limit.since = self.epoch;
+        let definition = &self.limits.specs[spec].definition;
+        for limit in self.limits.all.iter_mut().filter(|limit| limit.spec == spec) {
+            limit.since = self.limits.epoch;
             if limit.meter.is_in_flight() {
-                limit.meter = definition.meter(now, self.unix_offset);
+                limit.meter = definition.meter(now, self.limits.unix_offset);
             }
         }
     }
@@ -310,29 +311,29 @@ impl Engine {
 
     /// Gives a definition to a limit that keeps its name, and to all its instances.
     pub(super) fn redefine(&mut self, spec: SpecId, definition: Definition, now: Nanos) {
-        self.specs[spec].written = definition;
+        self.limits.specs[spec].written = definition;
         self.put_in_force(spec, now);
     }
 
     /// Brings a limit and all its instances to what is written, by what was learned. Says whether that is news.
     pub(super) fn put_in_force(&mut self, spec: SpecId, now: Nanos) -> bool {
-        let held = &self.specs[spec];
+        let held = &self.limits.specs[spec];
         let fresh = Spec::new(&held.level, held.written.with(&held.learned));
-        let held = &mut self.specs[spec];
+        let held = &mut self.limits.specs[spec];
         let old = std::mem::replace(&mut held.definition, fresh.definition);
         held.withheld = fresh.withheld;
         let of_spec = |limit: &LimitId| self.limits[*limit].spec == spec;
-        let instances: Vec<LimitId> = self.limits.ids().filter(of_spec).collect();
+        let instances: Vec<LimitId> = self.limits.all.ids().filter(of_spec).collect();
         for limit in &instances {
             self.see_if_plain(*limit);
         }
-        let held = &self.specs[spec];
+        let held = &self.limits.specs[spec];
         if held.definition.counts == old.counts {
             return false;
         }
         let definition = held.definition.clone();
         for limit in instances {
-            definition.change(&mut self.limits[limit].meter, now, self.unix_offset, &old);
+            definition.change(&mut self.limits.all[limit].meter, now, self.limits.unix_offset, &old);
             self.touched(limit);
             self.page_due(limit);
         }
@@ -341,21 +342,22 @@ impl Engine {
 
     /// Frees the limits of definitions that are no longer there. Nobody waits at this moment.
     fn remove_gone(&mut self, now: Nanos) {
-        let gone: BTreeSet<SpecId> = self.specs.ids().filter(|spec| self.specs[*spec].gone).collect();
+        let gone: BTreeSet<SpecId> =
+            self.limits.specs.ids().filter(|spec| self.limits.specs[*spec].gone).collect();
         let loop_owned = |engine: &Engine, limit: LimitId| !engine.limits[limit].owner.is_nil();
         for spec in &gone {
-            let shared = std::mem::replace(&mut self.specs[*spec].shared, LimitId::NIL);
+            let shared = std::mem::replace(&mut self.limits.specs[*spec].shared, LimitId::NIL);
             if !shared.is_nil() {
                 self.retire(shared, now);
             }
         }
-        let keyed = self.key_limits.matching(|spec, _| gone.contains(&spec));
+        let keyed = self.limits.key_limits.matching(|spec, _| gone.contains(&spec));
         // While their keys are known: they are part of their names.
         for limit in keyed {
             debug_assert!(!loop_owned(self, limit));
             self.retire(limit, now);
         }
-        self.key_limits.forget(|spec, _| gone.contains(&spec));
+        self.limits.key_limits.forget(|spec, _| gone.contains(&spec));
     }
 }
 

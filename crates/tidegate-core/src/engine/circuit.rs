@@ -62,14 +62,14 @@ impl Engine {
     /// Whether a new call waits for a breaker that is open, if the next probe lies within its timeout. By default
     /// it is refused at once.
     pub fn wait_for_breakers(&mut self, wait: bool) {
-        self.patient = wait;
+        self.upstream.patient = wait;
     }
 
     /// Every breaker, by name.
     pub fn breakers(&mut self, now: Nanos) -> Vec<BreakerStatus> {
         let now = self.clock(now);
         let mut all = Vec::new();
-        for limit in self.limits.live() {
+        for limit in self.limits.all.live() {
             let Meter::Circuit(circuit) = &self.limits[limit].meter else { continue };
             let state = match circuit.breaker().status(now) {
                 Status::Closed => BreakerState::Closed,
@@ -87,15 +87,15 @@ impl Engine {
         let Limit { ref meter, since, .. } = self.limits[breaker];
         let Meter::Circuit(circuit) = meter else { return };
         let pass = Passed { breaker, since, pass: circuit.breaker().pass() };
-        if self.passes.len() <= index.index() {
-            self.passes.resize_with(index.index() + 1, || None);
+        if self.upstream.passes.len() <= index.index() {
+            self.upstream.passes.resize_with(index.index() + 1, || None);
         }
-        self.passes[index.index()] = Some(pass);
+        self.upstream.passes[index.index()] = Some(pass);
     }
 
     /// What became of a call, for its breaker.
     pub(super) fn report(&mut self, grant: &Grant, call: &InFlightCall, fate: &Fate, now: Nanos) {
-        let passed = self.passes.get_mut(grant.index().index()).and_then(Option::take);
+        let passed = self.upstream.passes.get_mut(grant.index().index()).and_then(Option::take);
         let Some(Passed { breaker, since, pass }) = passed else { return };
         // Another limit may have its place by now; its calls may go through another breaker.
         let held = &mut self.limits[breaker];
@@ -103,7 +103,7 @@ impl Engine {
         if held.since != since {
             return;
         }
-        let service = self.skeletons[call.skeleton].service;
+        let service = self.routing.skeletons[call.skeleton].service;
         let outcome = match fate {
             Fate::Unknown => Outcome::Ignored,
             Fate::Answered => Outcome::Success,
@@ -118,7 +118,7 @@ impl Engine {
         self.announce_breaker(breaker, effect);
         match effect {
             Effect::None => {}
-            Effect::Opened { .. } if self.services[service].fail_queued => {
+            Effect::Opened { .. } if self.routing.services[service].fail_queued => {
                 self.refuse_all_at(breaker, now);
             }
             Effect::Opened { .. } | Effect::ProbeFreed | Effect::Closed => self.touched(breaker),
@@ -136,11 +136,11 @@ impl Engine {
 
     /// A breaker opened, and those who wait do not want to.
     fn refuse_all_at(&mut self, breaker: LimitId, now: Nanos) {
-        let on_it = |skeleton: &RouteId| self.skeletons[*skeleton].breaker == breaker;
-        let skeletons = self.skeleton_index.values().copied().filter(on_it).collect();
+        let on_it = |skeleton: &RouteId| self.routing.skeletons[*skeleton].breaker == breaker;
+        let skeletons = self.routing.skeleton_index.values().copied().filter(on_it).collect();
         let mut waiting = Vec::new();
         for lane in self.lanes_of(&skeletons) {
-            waiting.extend(self.calls_of(lane).map(|call| (self.waiters[call].seq, call)));
+            waiting.extend(self.calls_of(lane).map(|call| (self.scheduler.waiters[call].seq, call)));
         }
         waiting.sort_unstable();
         for (_, waiter) in waiting {
@@ -156,9 +156,9 @@ impl Engine {
         deadline: Nanos,
         now: Nanos,
     ) -> Option<Refusal> {
-        let skeleton = &self.skeletons[arrival.skeleton];
+        let skeleton = &self.routing.skeletons[arrival.skeleton];
         let (breaker, service) = (skeleton.breaker, skeleton.service);
-        let Meter::Circuit(circuit) = &self.limits.get(breaker)?.meter else { return None };
+        let Meter::Circuit(circuit) = &self.limits.all.get(breaker)?.meter else { return None };
         if circuit.fits(1, 0, now) {
             return None;
         }
@@ -166,7 +166,7 @@ impl Engine {
         if patient && (opens.is_never() || opens <= deadline) {
             return None;
         }
-        self.services[service].counts.refused += 1;
+        self.routing.services[service].counts.refused += 1;
         Some(self.circuit_open(breaker, now))
     }
 

@@ -25,7 +25,7 @@ impl Engine {
     #[inline]
     pub(super) fn ended_well(&mut self, call: &InFlightCall, well: bool, now: Nanos) {
         // Nobody keeps count of an upstream that never fails.
-        if well && self.school.overloads.is_empty() {
+        if well && self.upstream.school.overloads.is_empty() {
             return;
         }
         self.count_failures(call, well, now);
@@ -34,10 +34,10 @@ impl Engine {
     #[cold]
     fn count_failures(&mut self, call: &InFlightCall, well: bool, now: Nanos) {
         let whose = self.paced(call);
-        if well && !self.school.overloads.contains_key(&whose) {
+        if well && !self.upstream.school.overloads.contains_key(&whose) {
             return;
         }
-        let Engine { school, skeletons, .. } = self;
+        let (school, skeletons) = (&mut self.upstream.school, &self.routing.skeletons);
         let on_their_way = || {
             let (service, model) = &whose;
             let same = skeletons.iter().filter(|held| held.service == *service);
@@ -53,8 +53,8 @@ impl Engine {
 
     /// Whose pace a call goes by.
     fn paced(&self, call: &InFlightCall) -> Paced {
-        let held = &self.skeletons[call.skeleton];
-        let models = &self.services[held.service].models;
+        let held = &self.routing.skeletons[call.skeleton];
+        let models = &self.routing.services[held.service].models;
         let own = held.key.model.as_deref().filter(|model| {
             models.iter().any(|(pattern, specs)| pattern.text() == *model && !specs.is_empty())
         });
@@ -62,15 +62,16 @@ impl Engine {
     }
 
     fn pace_of(&self, whose: &Paced) -> f64 {
-        self.school.overloads.get(whose).map_or(1.0, |overload| overload.pace())
+        self.upstream.school.overloads.get(whose).map_or(1.0, |overload| overload.pace())
     }
 
     /// Gives a service the ramp of its config.
     pub(super) fn set_ramp(&mut self, service: ServiceId, rules: Option<&RampConfig>, now: Nanos) {
         match rules.filter(|rules| rules.from < 1.0) {
-            Some(rules) if self.school.ramps.get(&service).is_some_and(|ramp| ramp.rules() == rules) => {}
-            Some(rules) => drop(self.school.ramps.insert(service, Ramp::new(rules.clone()))),
-            None => drop(self.school.ramps.remove(&service)),
+            Some(rules)
+                if self.upstream.school.ramps.get(&service).is_some_and(|ramp| ramp.rules() == rules) => {}
+            Some(rules) => drop(self.upstream.school.ramps.insert(service, Ramp::new(rules.clone()))),
+            None => drop(self.upstream.school.ramps.remove(&service)),
         }
         self.ease(service, now);
         self.see_what_is_due();
@@ -78,7 +79,7 @@ impl Engine {
 
     /// A call to a service goes that starts slowly.
     pub(super) fn sets_out(&mut self, service: ServiceId, now: Nanos) {
-        if let Some(ramp) = self.school.ramps.get_mut(&service)
+        if let Some(ramp) = self.upstream.school.ramps.get_mut(&service)
             && ramp.goes(now)
         {
             self.see_what_is_due();
@@ -87,9 +88,9 @@ impl Engine {
 
     /// Looks at every pace that is due.
     pub(super) fn review_paces(&mut self, now: Nanos) {
-        let due: Vec<ServiceId> = self.school.ramps.keys().copied().collect();
+        let due: Vec<ServiceId> = self.upstream.school.ramps.keys().copied().collect();
         for service in due {
-            let Some(ramp) = self.school.ramps.get_mut(&service) else { continue };
+            let Some(ramp) = self.upstream.school.ramps.get_mut(&service) else { continue };
             if !ramp.look(now) {
                 continue;
             }
@@ -98,14 +99,14 @@ impl Engine {
             let scope = self.key_of(&Scope::Service(service));
             self.tell(Lesson::Pace { scope, pace, by: Slowed::Idle });
         }
-        let due: Vec<Paced> = self.school.overloads.keys().cloned().collect();
+        let due: Vec<Paced> = self.upstream.school.overloads.keys().cloned().collect();
         for whose in due {
-            let Some(overload) = self.school.overloads.get_mut(&whose) else { continue };
+            let Some(overload) = self.upstream.school.overloads.get_mut(&whose) else { continue };
             if overload.look(now) {
                 self.eased(&whose, Slowed::Overload, now);
             }
-            if self.school.overloads.get_mut(&whose).is_some_and(|overload| overload.is_idle(now)) {
-                self.school.overloads.remove(&whose);
+            if self.upstream.school.overloads.get_mut(&whose).is_some_and(|overload| overload.is_idle(now)) {
+                self.upstream.school.overloads.remove(&whose);
             }
         }
     }
@@ -122,19 +123,19 @@ impl Engine {
 
     /// Brings the limits of a service to the pace that is right.
     fn ease(&mut self, service: ServiceId, now: Nanos) {
-        let held = &self.services[service];
+        let held = &self.routing.services[service];
         let own = held.specs.iter().chain(held.endpoints.iter().flat_map(|(_, specs)| specs));
         let mut paced: Vec<(SpecId, Paced)> = own.map(|spec| (*spec, (service, None))).collect();
         for (pattern, specs) in &held.models {
             paced.extend(specs.iter().map(|spec| (*spec, (service, Some(pattern.text().into())))));
         }
-        let ramp = self.school.ramps.get(&service).map_or(1.0, Ramp::pace);
+        let ramp = self.upstream.school.ramps.get(&service).map_or(1.0, Ramp::pace);
         let whole = self.pace_of(&(service, None));
         for (spec, whose) in paced {
             let own = if whose.1.is_some() { self.pace_of(&whose) } else { 1.0 };
             let pace = ramp * whole * own;
-            if self.specs[spec].learned.pace != pace {
-                self.specs[spec].learned.pace = pace;
+            if self.limits.specs[spec].learned.pace != pace {
+                self.limits.specs[spec].learned.pace = pace;
                 self.relearn(spec, now);
             }
         }
@@ -142,6 +143,6 @@ impl Engine {
 
     /// Whether calls to a service are to be noted because it starts slowly.
     pub(super) fn has_ramp(&self, service: ServiceId) -> bool {
-        self.school.ramps.contains_key(&service)
+        self.upstream.school.ramps.contains_key(&service)
     }
 }

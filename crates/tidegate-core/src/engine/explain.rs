@@ -111,11 +111,11 @@ impl Engine {
     pub fn passages(&mut self, call: &Call, now: Nanos) -> Result<Vec<Passage>, Refusal> {
         let now = self.clock(now);
         let skeleton = self.route_for(call, now)?;
-        let mut units = self.skeletons[skeleton].layout.units_of(&call.said.cost);
+        let mut units = self.routing.skeletons[skeleton].layout.units_of(&call.said.cost);
         let loop_ = self.known_loop(call);
         let class = self.class_of(skeleton, call);
         let route = self.route_of(skeleton, loop_);
-        if !self.skeletons[skeleton].observe {
+        if !self.routing.skeletons[skeleton].observe {
             self.fit_units(&mut units, &route, class, call.said.estimated);
         }
         let mut passages: Vec<Passage> =
@@ -124,9 +124,9 @@ impl Engine {
             && let Some(name) = &call.said.loop_id
         {
             // It gets its own limits when it first calls.
-            let slots = &self.skeletons[skeleton].loop_slots;
-            for (&spec, &slot) in self.loop_specs.iter().zip(slots) {
-                let name = format!("loop:{name}/{}", self.specs[spec].suffix).into();
+            let slots = &self.routing.skeletons[skeleton].loop_slots;
+            for (&spec, &slot) in self.routing.loop_specs.iter().zip(slots) {
+                let name = format!("loop:{name}/{}", self.limits.specs[spec].suffix).into();
                 passages.extend(self.passage_by(spec, name, units[slot as usize]));
             }
         }
@@ -147,15 +147,15 @@ impl Engine {
         let now = self.clock(now);
         let Ok(skeleton) = self.route_for(call, now) else { return };
         let loop_ = self.known_loop(call);
-        for index in 0..self.skeletons[skeleton].uses.len() {
-            let (limit, _) = self.skeletons[skeleton].uses[index];
+        for index in 0..self.routing.skeletons[skeleton].uses.len() {
+            let (limit, _) = self.routing.skeletons[skeleton].uses[index];
             if self.is_passage(limit) {
                 into.push(self.stand(limit, now));
             }
         }
         if call.said.loop_id.is_some() {
-            let mut at = self.loops.get(loop_).map_or(LimitId::NIL, |record| record.first);
-            for _ in 0..self.loop_specs.len() {
+            let mut at = self.routing.loops.all.get(loop_).map_or(LimitId::NIL, |record| record.first);
+            for _ in 0..self.routing.loop_specs.len() {
                 // A loop that is not there has spent nothing.
                 into.push(if at.is_nil() { Stand::default() } else { self.stand(at, now) });
                 at = if at.is_nil() { LimitId::NIL } else { self.limits[at].sibling };
@@ -171,7 +171,7 @@ impl Engine {
         }
         let run = self.run_of(ticket.index);
         let (lane, units) = (run.lane, run.like.units);
-        let route = self.lanes[lane].route.clone();
+        let route = self.scheduler.lanes[lane].route.clone();
         route.iter().all(|&(limit, slot)| {
             let withheld = self.withheld(limit, lane, now);
             let held = &mut self.limits[limit];
@@ -189,7 +189,7 @@ impl Engine {
         for (place, (limit, _)) in passages.into_iter().enumerate() {
             let Some(lane) = self.first(limit, now) else { continue };
             let Some(index) = self.head(lane) else { continue };
-            let ticket = Ticket { index, generation: self.waiters[index].generation };
+            let ticket = Ticket { index, generation: self.scheduler.waiters[index].generation };
             let in_flight = self.limits[limit].meter.is_in_flight();
             let booked = if in_flight { Nanos::NEVER } else { self.booking(lane, now) };
             into.push(FirstInLine { place, ticket, booked });
@@ -197,7 +197,7 @@ impl Engine {
     }
 
     fn class_of(&self, skeleton: RouteId, call: &Call) -> Priority {
-        call.said.priority.unwrap_or(self.skeletons[skeleton].priority)
+        call.said.priority.unwrap_or(self.routing.skeletons[skeleton].priority)
     }
 
     fn stand(&mut self, limit: LimitId, now: Nanos) -> Stand {
@@ -213,7 +213,7 @@ impl Engine {
     /// Whether a limit is always on the way of its calls; windows and what holds throttled calls come and go.
     fn is_passage(&self, limit: LimitId) -> bool {
         let held = &self.limits[limit];
-        let throttles = matches!(self.specs[held.spec].definition.counts, Counts::Throttled(_));
+        let throttles = matches!(self.limits.specs[held.spec].definition.counts, Counts::Throttled(_));
         held.meter.counts() && !throttles
     }
 
@@ -222,7 +222,7 @@ impl Engine {
     }
 
     fn passage_by(&self, spec: SpecId, limit: Arc<str>, cost: u64) -> Option<Passage> {
-        let spec = &self.specs[spec];
+        let spec = &self.limits.specs[spec];
         let terms = match spec.definition.counts {
             Counts::Concurrency(bound) => Terms::Concurrency(bound),
             Counts::ByteBudget(bound) => Terms::ByteBudget(bound),

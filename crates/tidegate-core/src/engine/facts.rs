@@ -68,14 +68,14 @@ impl Engine {
     /// What is to be kept beside the limits, if that has changed since this was last asked.
     pub fn facts(&mut self, now: Nanos) -> Option<Facts> {
         let now = self.clock(now);
-        let book = self.book.as_mut()?;
+        let book = self.funding.book.as_mut()?;
         std::mem::take(&mut book.facts_due).then(|| self.all_facts(now))
     }
 
     /// The same, changed or not: for a clean stop.
     pub fn all_facts(&mut self, now: Nanos) -> Facts {
         let now = self.clock(now);
-        let retired = self.retired.windows().iter().map(|(key, ends)| (key, *ends));
+        let retired = self.limits.retired.windows().iter().map(|(key, ends)| (key, *ends));
         let windows = self.window_ends().chain(retired);
         let windows = windows.filter(|(_, [until, tail, _])| *until > now || *tail > now);
         let windows = windows.map(|(key, [until, tail, by_hand])| KeptWindow {
@@ -86,7 +86,7 @@ impl Engine {
         });
         let seeds = self.seeds();
         let mut facts = Facts { windows: windows.collect(), seeds, ..Facts::default() };
-        for spec in self.specs.iter().filter(|spec| !spec.gone && !spec.shared.is_nil()) {
+        for spec in self.limits.specs.iter().filter(|spec| !spec.gone && !spec.shared.is_nil()) {
             let Meter::Circuit(circuit) = &self.limits[spec.shared].meter else { continue };
             let (failures, openings, open) = circuit.breaker().known();
             if open.is_some() {
@@ -95,15 +95,19 @@ impl Engine {
             }
         }
         // What is learned is a definition's; those of loops and keys learn nothing that is kept, and may be a million.
-        let shared =
-            self.specs.iter().filter(|spec| !spec.gone && !spec.shared.is_nil()).map(|spec| spec.shared);
+        let shared = self
+            .limits
+            .specs
+            .iter()
+            .filter(|spec| !spec.gone && !spec.shared.is_nil())
+            .map(|spec| spec.shared);
         facts.learned = shared.filter_map(|limit| self.learned_of(limit)).collect();
-        if let Some(book) = &self.book {
+        if let Some(book) = &self.funding.book {
             facts.crashed_ns = book.crashed.as_ref().map(|(at, _)| at.0);
             facts.unknown_ns = book.unknown.map(|at| at.0);
             facts.unknown_keys_ns = book.unknown_keys.map(|at| at.0);
             for (service, durations) in &book.durations {
-                let name = self.service_index.iter().find(|(_, index)| *index == service);
+                let name = self.routing.service_index.iter().find(|(_, index)| *index == service);
                 if let Some(((name, _), took)) = name.zip(durations.nearly_all()) {
                     facts.in_flight_ns.insert(name.as_ref().into(), whole_nanos(took));
                 }
@@ -124,7 +128,7 @@ impl Engine {
 
     /// Something beside the limits is to be written.
     pub(super) fn facts_changed(&mut self) {
-        if let Some(book) = &mut self.book {
+        if let Some(book) = &mut self.funding.book {
             book.facts_due = true;
         }
     }
@@ -144,7 +148,7 @@ impl Engine {
         }
         for (service, took) in &facts.in_flight_ns {
             if let Some(service) = self.service_named(service)
-                && let Some(book) = &mut self.book
+                && let Some(book) = &mut self.funding.book
             {
                 book.durations.entry(service).or_default().add(Duration::from_nanos(*took));
             }
@@ -152,7 +156,7 @@ impl Engine {
         for kept in &facts.breakers {
             let named = |limit: &&LimitId| *self.limit_name(**limit) == *kept.name;
             let shared: Vec<LimitId> =
-                self.specs.iter().map(|spec| spec.shared).filter(|limit| !limit.is_nil()).collect();
+                self.limits.specs.iter().map(|spec| spec.shared).filter(|limit| !limit.is_nil()).collect();
             if let Some(limit) = shared.iter().find(named)
                 && let Meter::Circuit(circuit) = &mut self.limits[*limit].meter
             {

@@ -26,8 +26,8 @@ impl Engine {
     /// each other, they may do so by as much as they ever do. To be said before the first call.
     pub fn expect_a_network(&mut self, now: Nanos) {
         let now = self.clock(now);
-        self.school.apart = spread::MOST;
-        for index in self.specs.ids() {
+        self.upstream.school.apart = spread::MOST;
+        for index in self.limits.specs.ids() {
             if self.expect_apart(index) {
                 self.put_in_force(index, now);
             }
@@ -36,8 +36,8 @@ impl Engine {
 
     /// What is taken for granted of a limit that is new. Says whether there is anything.
     pub(super) fn expect_apart(&mut self, index: SpecId) -> bool {
-        let apart = self.school.apart;
-        let spec = &mut self.specs[index];
+        let apart = self.upstream.school.apart;
+        let spec = &mut self.limits.specs[index];
         let expected = !apart.is_zero()
             && spec.learned.jitter.is_zero()
             && super::change::mirrors(&spec.level)
@@ -50,12 +50,12 @@ impl Engine {
 
     /// A call was turned away: calls may lie further apart than was thought.
     pub(super) fn grow_wary(&mut self, call: &InFlightCall, now: Nanos) {
-        if self.school.apart.is_zero() {
+        if self.upstream.school.apart.is_zero() {
             return;
         }
-        for (limit, _) in self.skeletons[call.skeleton].uses.clone() {
+        for (limit, _) in self.routing.skeletons[call.skeleton].uses.clone() {
             let index = self.limits[limit].spec;
-            let learned = &mut self.specs[index].learned;
+            let learned = &mut self.limits.specs[index].learned;
             if learned.remote && !std::mem::replace(&mut learned.wary, true) {
                 self.relearn(index, now);
             }
@@ -66,11 +66,11 @@ impl Engine {
     pub(super) fn turned_away_unexplained(&mut self, call: &InFlightCall, now: Nanos) {
         let Some(limit) = self.most_likely(call) else { return };
         let index = self.limits[limit].spec;
-        let Some(rate) = self.specs[index].written.rate_of() else { return };
-        let units = self.specs[index].learned.told(rate.units());
-        if self.specs[index].learned.bucket.take().is_some() {
+        let Some(rate) = self.limits.specs[index].written.rate_of() else { return };
+        let units = self.limits.specs[index].learned.told(rate.units());
+        if self.limits.specs[index].learned.bucket.take().is_some() {
             // Whatever it is, it does not like what a bucket would.
-            if let Some(mirror) = self.school.mirrors.get_mut(&limit) {
+            if let Some(mirror) = self.upstream.school.mirrors.get_mut(&limit) {
                 mirror.begin_anew();
                 mirror.evidence.give_up();
             }
@@ -78,16 +78,18 @@ impl Engine {
             let limit = self.limit_name(limit);
             self.tell(Lesson::Bucket { limit, size: None });
         }
-        let felt = self.school.ceilings.entry(index).or_insert_with(|| Felt {
+        let felt = self.upstream.school.ceilings.entry(index).or_insert_with(|| Felt {
             tally: Tally::new(rate.window(), units, now),
             ceiling: Ceiling::default(),
         });
         let through = felt.tally.sum(now) as f64 / units as f64;
         if felt.ceiling.refused(call.at, through, rate.window(), now) {
             self.feel(index, limit, now);
-        } else if self.specs[index].learned.jitter.is_zero() && self.specs[index].written.whole() <= SMALL {
+        } else if self.limits.specs[index].learned.jitter.is_zero()
+            && self.limits.specs[index].written.whole() <= SMALL
+        {
             // It may be that it overtook another, which matters where few go: nobody knows yet by how much they do.
-            self.specs[index].learned.jitter = spread::MOST;
+            self.limits.specs[index].learned.jitter = spread::MOST;
             self.relearn(index, now);
             let limit = self.limit_name(limit);
             self.tell(Lesson::Jitter { limit, apart: spread::MOST });
@@ -98,23 +100,23 @@ impl Engine {
     /// A call went through: so much the upstream allows.
     #[inline]
     pub(super) fn went_through(&mut self, call: &InFlightCall, now: Nanos) {
-        if self.school.ceilings.is_empty() {
+        if self.upstream.school.ceilings.is_empty() {
             return;
         }
-        for &(limit, slot) in &self.skeletons[call.skeleton].uses {
-            if let Some(felt) = self.school.ceilings.get_mut(&self.limits[limit].spec) {
+        for &(limit, slot) in &self.routing.skeletons[call.skeleton].uses {
+            if let Some(felt) = self.upstream.school.ceilings.get_mut(&self.limits[limit].spec) {
                 felt.tally.add(call.units[slot as usize], now);
             }
         }
     }
 
     pub(super) fn feel(&mut self, spec: SpecId, limit: LimitId, now: Nanos) {
-        let Some(felt) = self.school.ceilings.get(&spec) else { return };
+        let Some(felt) = self.upstream.school.ceilings.get(&spec) else { return };
         let share = felt.ceiling.share();
         if share >= 1.0 && felt.ceiling.due().is_never() {
-            self.school.ceilings.remove(&spec);
+            self.upstream.school.ceilings.remove(&spec);
         }
-        self.specs[spec].learned.share = share;
+        self.limits.specs[spec].learned.share = share;
         self.relearn(spec, now);
         let limit = self.limit_name(limit);
         self.tell(Lesson::Ceiling { limit, share });
@@ -123,8 +125,8 @@ impl Engine {
     /// The limit that most likely turned a call away: on calls rather than on what they cost, the narrowest, the
     /// shortest.
     fn most_likely(&self, call: &InFlightCall) -> Option<LimitId> {
-        let candidates = self.skeletons[call.skeleton].uses.iter().filter_map(|&(limit, slot)| {
-            let spec = &self.specs[self.limits[limit].spec];
+        let candidates = self.routing.skeletons[call.skeleton].uses.iter().filter_map(|&(limit, slot)| {
+            let spec = &self.limits.specs[self.limits[limit].spec];
             let Counts::Rate { dimension, rate, .. } = &spec.written.counts else { return None };
             let counts =
                 call.units[slot as usize] > 0 && super::change::mirrors(&spec.level) && !spec.per_key;
@@ -136,22 +138,22 @@ impl Engine {
 
     /// A reply took so long: how far may calls lie apart?
     pub(super) fn took(&mut self, call: &InFlightCall, now: Nanos) {
-        let service = self.skeletons[call.skeleton].service;
-        let spread = self.school.spreads.entry(service).or_default();
+        let service = self.routing.skeletons[call.skeleton].service;
+        let spread = self.upstream.school.spreads.entry(service).or_default();
         let Some(apart) = spread.hear(now.since(call.at)) else { return };
-        let uses = self.skeletons[call.skeleton].uses.clone();
+        let uses = self.routing.skeletons[call.skeleton].uses.clone();
         for (limit, _) in uses {
             let index = self.limits[limit].spec;
-            let spec = &self.specs[index];
+            let spec = &self.limits.specs[index];
             let before = spec.learned.jitter;
             let differs = apart.abs_diff(before) > (before / 4).max(Duration::from_millis(2));
             if !differs
                 || !super::change::mirrors(&spec.level)
-                || !is_timed(&spec.definition, !self.school.apart.is_zero())
+                || !is_timed(&spec.definition, !self.upstream.school.apart.is_zero())
             {
                 continue;
             }
-            self.specs[index].learned.jitter = apart;
+            self.limits.specs[index].learned.jitter = apart;
             self.relearn(index, now);
             let limit = self.limit_name(limit);
             self.tell(Lesson::Jitter { limit, apart });
@@ -161,7 +163,7 @@ impl Engine {
     /// A call gives back a part of what it reserved: a pacer must be able to hold that.
     pub(super) fn keep_what_comes_back(&mut self, limit: LimitId, reserved: u64) {
         let index = self.limits[limit].spec;
-        let spec = &mut self.specs[index];
+        let spec = &mut self.limits.specs[index];
         let Counts::Rate { algorithm: Algorithm::SlidingWindow, burst: Some(burst), rate, .. } =
             spec.definition.counts
         else {
@@ -172,7 +174,7 @@ impl Engine {
         if wanted > burst && super::change::mirrors(&spec.level) {
             // Half as much again, so that calls that grow do not have everything planned anew each time.
             spec.learned.burst = (wanted + wanted / 2).min(most);
-            self.school.unplanned.insert(index);
+            self.upstream.school.unplanned.insert(index);
         }
     }
 }

@@ -186,8 +186,8 @@ impl Engine {
         now: Nanos,
     ) -> Grant {
         self.pin_loop(loop_);
-        let held = &mut self.skeletons[skeleton];
-        let grant = self.in_flight.record(held, (skeleton, loop_, self.epoch), class, units, now);
+        let held = &mut self.routing.skeletons[skeleton];
+        let grant = self.in_flight.record(held, (skeleton, loop_, self.limits.epoch), class, units, now);
         if held.noted {
             self.note(&grant, now);
         }

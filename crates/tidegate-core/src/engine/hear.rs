@@ -29,11 +29,11 @@ impl Engine {
         counted: bool,
         now: Nanos,
     ) -> bool {
-        if self.school.due <= now {
+        if self.upstream.school.due <= now {
             self.review(now);
         }
-        let service = self.skeletons[call.skeleton].service;
-        let headers = self.services[service].headers;
+        let service = self.routing.skeletons[call.skeleton].service;
+        let headers = self.routing.services[service].headers;
         let marks = match told.is_empty() {
             true => Vec::new(),
             false => self.take_marks(index),
@@ -62,12 +62,12 @@ impl Engine {
 
     /// From now on calls are marked when they pass this limit.
     fn mirror(&mut self, limit: LimitId) {
-        if self.school.mirrors.contains_key(&limit) {
+        if self.upstream.school.mirrors.contains_key(&limit) {
             return;
         }
-        self.school.mirrors.insert(limit, Mirror::default());
-        for skeleton in self.skeletons.ids() {
-            if self.skeletons[skeleton].uses.iter().any(|(used, _)| *used == limit) {
+        self.upstream.school.mirrors.insert(limit, Mirror::default());
+        for skeleton in self.routing.skeletons.ids() {
+            if self.routing.skeletons[skeleton].uses.iter().any(|(used, _)| *used == limit) {
                 self.see_what_is_mirrored(skeleton);
             }
         }
@@ -76,7 +76,7 @@ impl Engine {
     /// A reply states N. Says whether what it tells is about this limit at all.
     fn learn_units(&mut self, limit: LimitId, told: &Told, headers: Headers, at: Nanos, now: Nanos) -> bool {
         let index = self.limits[limit].spec;
-        let spec = &self.specs[index];
+        let spec = &self.limits.specs[index];
         let Some(rate) = spec.written.rate_of() else { return false };
         let Some(units) = told.limit.filter(|units| *units <= MAX_UNITS) else { return true };
         let lifts = spec.written.lifts || headers == Headers::Authoritative;
@@ -89,11 +89,11 @@ impl Engine {
             return true;
         }
         let before = spec.learned.told(rate.units());
-        let learned = &mut self.specs[index].learned;
+        let learned = &mut self.limits.specs[index].learned;
         (learned.units, learned.lifts) = (Some(units), lifts);
         let in_force = learned.told(rate.units());
         if in_force != before {
-            if let Some(mirror) = self.school.mirrors.get_mut(&limit) {
+            if let Some(mirror) = self.upstream.school.mirrors.get_mut(&limit) {
                 mirror.evidence.start_over();
             }
             if in_force < before && matches!(self.limits[limit].meter, Meter::Bucket(_)) {
@@ -112,7 +112,7 @@ impl Engine {
     /// Brings a limit to what was learned. Who waits is planned anew when all that was told is known.
     pub(super) fn relearn(&mut self, spec: SpecId, now: Nanos) {
         if self.put_in_force(spec, now) {
-            self.school.replan = true;
+            self.upstream.school.replan = true;
         }
     }
 
@@ -126,7 +126,7 @@ impl Engine {
         now: Nanos,
     ) -> bool {
         let index = self.limits[limit].spec;
-        let spec = &self.specs[index];
+        let spec = &self.limits.specs[index];
         let (Some(rate), Some(remaining)) = (spec.written.rate_of(), told.remaining) else { return false };
         if !spec.written.is_guess() || spec.per_key {
             return false;
@@ -138,7 +138,7 @@ impl Engine {
         }
         let word = Word { at, remaining, reset: told.reset, used: mark.used, units, window: rate.window() };
         let known = spec.learned.bucket;
-        let Some(mirror) = self.school.mirrors.get_mut(&limit) else { return false };
+        let Some(mirror) = self.upstream.school.mirrors.get_mut(&limit) else { return false };
         // What is written is a ceiling of N in any stretch of W: only replies that state this same N show that the upstream
         // counts otherwise. A preset's N is a guess, and so is how it counts.
         let establishes = units == rate.units() || spec.learned.lifts;
@@ -155,7 +155,7 @@ impl Engine {
         let sent = mirror.sent_after(mark).saturating_add(uncounted);
         mirror.begin_anew();
         mirror.evidence = Default::default();
-        self.specs[index].learned.bucket = size;
+        self.limits.specs[index].learned.bucket = size;
         self.put_in_force(index, now);
         if let Some(size) = size {
             let since = now.since(at).saturating_sub(ON_ITS_WAY).as_secs_f64();
@@ -170,7 +170,7 @@ impl Engine {
                 self.charge_lent(limit, missing - used, now);
             }
         }
-        self.school.replan = true;
+        self.upstream.school.replan = true;
         let limit = self.limit_name(limit);
         self.tell(Lesson::Bucket { limit, size });
         true

@@ -54,7 +54,7 @@ impl Engine {
     #[must_use]
     pub fn held_by(&self, grant: &Grant) -> Option<Arc<str>> {
         let limit = self.in_flight[grant].held_by;
-        let is_there = !limit.is_nil() && !self.limits.is_free(limit);
+        let is_there = !limit.is_nil() && !self.limits.all.is_free(limit);
         is_there.then(|| self.limit_name(limit))
     }
 }

@@ -63,10 +63,10 @@ impl Engine {
         role: Role,
         now: Nanos,
     ) -> Option<Obstacle> {
-        let uses = self.lanes[lane].route.len();
+        let uses = self.scheduler.lanes[lane].route.len();
         let mut worst: Option<Obstacle> = None;
         for index in 0..uses {
-            let (limit, slot) = self.lanes[lane].route[index];
+            let (limit, slot) = self.scheduler.lanes[lane].route[index];
             let cost = units[slot as usize];
             if cost == 0 && !self.limits[limit].meter.is_in_flight() {
                 continue;
@@ -84,11 +84,11 @@ impl Engine {
             return worst;
         }
         // A lane stays where it is as long as that limit holds it.
-        let Lane { bound, ref route, .. } = self.lanes[lane];
+        let Lane { bound, ref route, .. } = self.scheduler.lanes[lane];
         let here = route.iter().position(|(limit, _)| *limit == bound);
         let empties = self.is_first_after_window(route);
         for index in here.into_iter().chain((0..uses).filter(|index| Some(*index) != here)) {
-            let (limit, slot) = self.lanes[lane].route[index];
+            let (limit, slot) = self.scheduler.lanes[lane].route[index];
             let cost = units[slot as usize];
             if cost > 0 && !self.limits[limit].meter.is_in_flight() {
                 let (spare, until) = self.spare_for(limit, lane, role, cost, now);
@@ -192,7 +192,7 @@ impl Engine {
     /// Whether the first lane of limit `at` ranks before `lane`: by the order of that limit if `lane` is
     /// ranked there too, else by standing.
     fn ranks_before(&self, at: LimitId, holder: LaneId, lane: LaneId, now: Nanos) -> bool {
-        if self.lanes[lane].bound == at {
+        if self.scheduler.lanes[lane].bound == at {
             return true;
         }
         if self.head_cost(lane, at) > 0 {
@@ -205,7 +205,7 @@ impl Engine {
     /// The earliest time at which all rate limits of a lane's first call have room.
     pub(super) fn booking(&self, lane: LaneId, now: Nanos) -> Nanos {
         let units = self.head_units(lane);
-        let held = &self.lanes[lane];
+        let held = &self.scheduler.lanes[lane];
         let mut booked = Nanos::ZERO;
         for &(limit, slot) in held.route.iter() {
             let cost = units[slot as usize];
@@ -225,8 +225,8 @@ impl Engine {
     /// does, and the two would follow each other for ever.
     pub(super) fn withheld(&self, limit: LimitId, lane: LaneId, now: Nanos) -> u64 {
         let held = &self.limits[limit];
-        let withheld = &self.specs[held.spec].withheld;
-        let class = self.lanes[lane].class as usize;
+        let withheld = &self.limits.specs[held.spec].withheld;
+        let class = self.scheduler.lanes[lane].class as usize;
         if withheld[class] == 0 {
             return 0;
         }
@@ -241,17 +241,17 @@ impl Engine {
 
     /// Whether `cost` only fits a limit because its lane's age lets it take what is reserved for others.
     pub(super) fn takes_reserved(&mut self, limit: LimitId, class: Priority, cost: u64, now: Nanos) -> bool {
-        let held = &mut self.limits[limit];
-        let withheld = self.specs[held.spec].withheld[class as usize];
+        let held = &mut self.limits.all[limit];
+        let withheld = self.limits.specs[held.spec].withheld[class as usize];
         withheld > 0 && cost > 0 && !held.meter.fits(cost, withheld, now)
     }
 
     /// When age may change what is withheld from a lane anywhere on its route.
     pub(super) fn next_withheld(&self, lane: LaneId, now: Nanos) -> Nanos {
-        let Lane { class, ref route, .. } = self.lanes[lane];
+        let Lane { class, ref route, .. } = self.scheduler.lanes[lane];
         let reserved = |limit: LimitId| {
             let held = &self.limits[limit];
-            self.specs[held.spec].withheld[class as usize] > 0
+            self.limits.specs[held.spec].withheld[class as usize] > 0
         };
         let may = self.level(lane, now) <= Priority::Critical as u64;
         match may && route.iter().any(|(limit, _)| reserved(*limit)) {
@@ -262,16 +262,16 @@ impl Engine {
 
     /// Whether a limit keeps a share for some priorities.
     pub(super) fn reserves(&self, limit: LimitId) -> bool {
-        self.specs[self.limits[limit].spec].definition.reserve() != Reserve::default()
+        self.limits.specs[self.limits[limit].spec].definition.reserve() != Reserve::default()
     }
 
     /// The limits whose first lanes are booked so soon that their booking at `limit` could matter to a call
     /// of `cost`.
     fn due_soon(&mut self, limit: LimitId, cost: u64, now: Nanos) -> Vec<LimitId> {
-        let largest = self.largest;
+        let largest = self.scheduler.largest;
         let mut soon = Vec::new();
         let mut last = None;
-        while let Some((wake, at)) = self.timers.after(last) {
+        while let Some((wake, at)) = self.scheduler.timers.after(last) {
             last = Some((wake, at));
             if self.limits[limit].meter.spare(now, largest, 0, wake.max(now)) >= cost {
                 break;
@@ -287,7 +287,7 @@ impl Engine {
     /// For each kind of unit, the most that a call of `lane` may cost to go now; nothing, if it may not
     /// whatever it costs.
     pub(super) fn allowance(&mut self, lane: LaneId, now: Nanos) -> Option<Units> {
-        let route = self.lanes[lane].route.clone();
+        let route = self.scheduler.lanes[lane].route.clone();
         let role = Role::Behind;
         let empties = self.is_first_after_window(&route);
         let mut allowed = [UNBOUNDED; super::MAX_UNIT_KINDS];

@@ -93,10 +93,10 @@ impl Lane {
 impl Engine {
     /// The lane of a route, loop and priority, made if it is not there.
     pub(super) fn lane_for(&mut self, skeleton: RouteId, loop_: LoopId, class: Priority) -> LaneId {
-        if let Some(lane) = self.lane_index.get(&(skeleton, loop_, class)) {
+        if let Some(lane) = self.scheduler.lane_index.get(&(skeleton, loop_, class)) {
             return *lane;
         }
-        let service = self.skeletons[skeleton].service;
+        let service = self.routing.skeletons[skeleton].service;
         let lane = Lane {
             skeleton,
             loop_,
@@ -114,10 +114,11 @@ impl Engine {
             least: 0,
             roster: 0,
         };
-        let index = self.lanes.insert(lane);
-        self.lanes[index].roster = self.services[service].rosters[class as usize].add_lane(loop_, index);
-        self.lane_index.insert((skeleton, loop_, class), index);
-        self.skeletons[skeleton].lanes += 1;
+        let index = self.scheduler.lanes.insert(lane);
+        self.scheduler.lanes[index].roster =
+            self.routing.services[service].rosters[class as usize].add_lane(loop_, index);
+        self.scheduler.lane_index.insert((skeleton, loop_, class), index);
+        self.routing.skeletons[skeleton].lanes += 1;
         self.pin_loop(loop_);
         self.count_passing(index, 1);
         index
@@ -127,7 +128,7 @@ impl Engine {
     /// bound: what is saved up for going by age lasts as long as anybody waits, and whom a reserve holds back
     /// depends on who does.
     pub(super) fn count_passing(&mut self, lane: LaneId, by: i32) {
-        let Lane { class, ref route, .. } = self.lanes[lane];
+        let Lane { class, ref route, .. } = self.scheduler.lanes[lane];
         let route = route.clone();
         for &(limit, _) in route.iter() {
             let contention = self.contention(limit);
@@ -148,15 +149,15 @@ impl Engine {
     /// A place for a call that is about to wait.
     pub(super) fn new_waiter(&mut self, arrived: Arrived) -> WaiterId {
         let Arrived { seq, at: enqueued } = arrived;
-        match self.waiters.reuse() {
+        match self.scheduler.waiters.reuse() {
             Some(index) => {
-                let waiter = &mut self.waiters[index];
+                let waiter = &mut self.scheduler.waiters[index];
                 (waiter.seq, waiter.enqueued) = (seq, enqueued);
                 index
             }
             None => {
                 let (run, ahead, behind) = (BatchId::NIL, WaiterId::NIL, WaiterId::NIL);
-                self.waiters.insert(Waiter { generation: 0, run, ahead, behind, seq, enqueued })
+                self.scheduler.waiters.insert(Waiter { generation: 0, run, ahead, behind, seq, enqueued })
             }
         }
     }
@@ -164,30 +165,30 @@ impl Engine {
     /// Puts a waiter where it belongs in a lane: at the end, unless calls wait there that came later.
     pub(super) fn push_waiter(&mut self, waiter: WaiterId, lane: LaneId, like: Like, deadline: Nanos) {
         let units = like.units;
-        for &(limit, slot) in self.lanes[lane].route.iter() {
+        for &(limit, slot) in self.scheduler.lanes[lane].route.iter() {
             if !self.limits[limit].meter.is_in_flight() {
-                self.largest = self.largest.max(units[slot as usize]);
+                self.scheduler.largest = self.scheduler.largest.max(units[slot as usize]);
             }
         }
-        self.deadlines.insert(waiter, deadline);
-        self.waiting += 1;
+        self.scheduler.deadlines.insert(waiter, deadline);
+        self.scheduler.waiting += 1;
         self.count_waiting(lane, 1);
         match self.first_later(waiter, lane) {
             None => self.append(waiter, lane, like),
             Some(later) => self.insert_before(later, waiter, lane, like),
         }
-        let behind_another = self.lanes[lane].head != waiter;
+        let behind_another = self.scheduler.lanes[lane].head != waiter;
         self.length_changed(lane, behind_another, &units, 1);
     }
 
     /// Takes a waiter out of its lane; an empty lane goes.
     pub(super) fn pull_waiter(&mut self, waiter: WaiterId) {
-        self.deadlines.remove(waiter);
-        self.waiters.free(waiter);
-        self.waiting -= 1;
-        let Waiter { ref mut generation, run, ahead, behind, .. } = self.waiters[waiter];
+        self.scheduler.deadlines.remove(waiter);
+        self.scheduler.waiters.free(waiter);
+        self.scheduler.waiting -= 1;
+        let Waiter { ref mut generation, run, ahead, behind, .. } = self.scheduler.waiters[waiter];
         *generation = generation.wrapping_add(1);
-        let held = &mut self.runs[run];
+        let held = &mut self.scheduler.runs[run];
         let (lane, units) = (held.lane, held.like.units);
         held.len -= 1;
         if held.first == waiter {
@@ -195,25 +196,25 @@ impl Engine {
         }
         if held.len == 0 {
             let key = (held.seq, run);
-            self.run_order.remove(&mut self.lanes[lane].runs, key);
-            self.runs.free(run);
+            self.scheduler.run_order.remove(&mut self.scheduler.lanes[lane].runs, key);
+            self.scheduler.runs.free(run);
         }
-        let held = &mut self.lanes[lane];
+        let held = &mut self.scheduler.lanes[lane];
         held.len -= 1;
         for (sum, units) in held.demand.iter_mut().zip(units) {
             *sum -= u128::from(units);
         }
         match ahead {
             WaiterId::NIL => held.head = behind,
-            ahead => self.waiters[ahead].behind = behind,
+            ahead => self.scheduler.waiters[ahead].behind = behind,
         }
         match behind {
             WaiterId::NIL => held.tail = ahead,
-            behind => self.waiters[behind].ahead = ahead,
+            behind => self.scheduler.waiters[behind].ahead = ahead,
         }
         self.count_waiting(lane, -1);
         self.length_changed(lane, !ahead.is_nil(), &units, -1);
-        if self.lanes[lane].head.is_nil() {
+        if self.scheduler.lanes[lane].head.is_nil() {
             self.drop_lane(lane);
         }
     }
@@ -226,22 +227,22 @@ impl Engine {
             (waiter, Like { units, ..like.clone() })
         };
         let calls: Vec<(WaiterId, Like)> = self.calls_of(lane).map(alike).collect();
-        let Lane { demand: before, slot, .. } = self.lanes[lane];
+        let Lane { demand: before, slot, .. } = self.scheduler.lanes[lane];
         let slot = slot as usize;
         self.refill(lane, calls);
-        let demand = self.lanes[lane].demand[slot];
+        let demand = self.scheduler.lanes[lane].demand[slot];
         self.change_demand(lane, demand as i128 - before[slot] as i128);
         self.replace_lane(lane);
     }
 
     /// Has just these calls wait in a lane, in this order.
     pub(super) fn refill(&mut self, lane: LaneId, calls: Vec<(WaiterId, Like)>) {
-        let held = &mut self.lanes[lane];
+        let held = &mut self.scheduler.lanes[lane];
         (held.head, held.tail, held.len) = (WaiterId::NIL, WaiterId::NIL, 0);
         held.demand = [0; MAX_UNIT_KINDS];
-        while let Some(key) = self.run_order.first(held.runs) {
-            self.run_order.remove(&mut held.runs, key);
-            self.runs.free(key.1);
+        while let Some(key) = self.scheduler.run_order.first(held.runs) {
+            self.scheduler.run_order.remove(&mut held.runs, key);
+            self.scheduler.runs.free(key.1);
         }
         for (waiter, like) in calls {
             self.append(waiter, lane, like);
@@ -249,7 +250,7 @@ impl Engine {
     }
 
     fn append(&mut self, waiter: WaiterId, lane: LaneId, like: Like) {
-        let held = &mut self.lanes[lane];
+        let held = &mut self.scheduler.lanes[lane];
         held.count(&like.units);
         let tail = std::mem::replace(&mut held.tail, waiter);
         let last_run = match tail {
@@ -258,34 +259,34 @@ impl Engine {
                 BatchId::NIL
             }
             tail => {
-                self.waiters[tail].behind = waiter;
-                self.waiters[tail].run
+                self.scheduler.waiters[tail].behind = waiter;
+                self.scheduler.waiters[tail].run
             }
         };
-        let run = match self.runs.get_mut(last_run) {
+        let run = match self.scheduler.runs.get_mut(last_run) {
             Some(run) if run.like == like => {
                 run.len += 1;
                 last_run
             }
             _ => self.begin_run(waiter, lane, like),
         };
-        let held = &mut self.waiters[waiter];
+        let held = &mut self.scheduler.waiters[waiter];
         (held.run, held.ahead, held.behind) = (run, tail, WaiterId::NIL);
     }
 
     pub(super) fn begin_run(&mut self, waiter: WaiterId, lane: LaneId, like: Like) -> BatchId {
-        let seq = self.waiters[waiter].seq;
+        let seq = self.scheduler.waiters[waiter].seq;
         let units = like.units;
         let run = Run { lane, first: waiter, len: 1, seq, like };
-        let index = self.runs.insert(run);
-        self.run_order.insert(&mut self.lanes[lane].runs, (seq, index), units);
+        let index = self.scheduler.runs.insert(run);
+        self.scheduler.run_order.insert(&mut self.scheduler.lanes[lane].runs, (seq, index), units);
         index
     }
 
     /// A call came to a lane or left it. Behind a first call that costs the same it makes no difference to
     /// anybody but itself: whenever it could go, that one could, and goes before it. Only the demand changes.
     fn length_changed(&mut self, lane: LaneId, behind_another: bool, units: &Units, sign: i128) {
-        self.change_demand(lane, sign * i128::from(units[self.lanes[lane].slot as usize]));
+        self.change_demand(lane, sign * i128::from(units[self.scheduler.lanes[lane].slot as usize]));
         if !(behind_another && self.head_units(lane) == *units) {
             self.replace_lane(lane);
         }
@@ -293,39 +294,39 @@ impl Engine {
 
     /// The first call of a lane.
     pub(super) fn head(&self, lane: LaneId) -> Option<WaiterId> {
-        let head = self.lanes[lane].head;
+        let head = self.scheduler.lanes[lane].head;
         (!head.is_nil()).then_some(head)
     }
 
     /// The run that a waiting call is of.
     pub(super) fn run_of(&self, waiter: WaiterId) -> &Run {
-        &self.runs[self.waiters[waiter].run]
+        &self.scheduler.runs[self.scheduler.waiters[waiter].run]
     }
 
     /// The calls of a lane, by arrival.
     pub(super) fn calls_of(&self, lane: LaneId) -> impl Iterator<Item = WaiterId> + '_ {
         let head = self.head(lane);
         std::iter::successors(head, |call| {
-            let behind = self.waiters[*call].behind;
+            let behind = self.scheduler.waiters[*call].behind;
             (!behind.is_nil()).then_some(behind)
         })
     }
 
     pub(super) fn count_waiting(&mut self, lane: LaneId, by: i32) {
-        let Lane { skeleton, class, roster, .. } = self.lanes[lane];
-        let Skeleton { service, inverse, .. } = self.skeletons[skeleton];
-        self.services[service].rosters[class as usize].count(roster, inverse, by);
+        let Lane { skeleton, class, roster, .. } = self.scheduler.lanes[lane];
+        let Skeleton { service, inverse, .. } = self.routing.skeletons[skeleton];
+        self.routing.services[service].rosters[class as usize].count(roster, inverse, by);
     }
 
     pub(super) fn drop_lane(&mut self, lane: LaneId) {
         self.unbind(lane);
         self.count_passing(lane, -1);
-        let Lane { skeleton, loop_, class, .. } = self.lanes[lane];
-        self.lane_index.remove(&(skeleton, loop_, class));
-        self.skeletons[skeleton].lanes -= 1;
+        let Lane { skeleton, loop_, class, .. } = self.scheduler.lanes[lane];
+        self.scheduler.lane_index.remove(&(skeleton, loop_, class));
+        self.routing.skeletons[skeleton].lanes -= 1;
         self.unpin_loop(loop_);
-        let service = self.skeletons[skeleton].service;
-        self.services[service].rosters[class as usize].remove_lane(loop_, lane);
-        self.lanes.free(lane);
+        let service = self.routing.skeletons[skeleton].service;
+        self.routing.services[service].rosters[class as usize].remove_lane(loop_, lane);
+        self.scheduler.lanes.free(lane);
     }
 }

@@ -71,7 +71,7 @@ impl Engine {
     /// Every limit about which something was learned.
     pub fn learned(&mut self, now: Nanos) -> Vec<LearnedLimit> {
         self.clock(now);
-        self.limits.live().filter_map(|limit| self.learned_of(limit)).collect()
+        self.limits.all.live().filter_map(|limit| self.learned_of(limit)).collect()
     }
 
     /// What was learned about a limit before, by another engine or before a restart. It is in force at once, and what
@@ -80,7 +80,7 @@ impl Engine {
         let now = self.clock(now);
         let Some(limit) = self.limit_named(&learned.limit) else { return false };
         let index = self.limits[limit].spec;
-        let spec = &mut self.specs[index];
+        let spec = &mut self.limits.specs[index];
         if spec.written.rate_of().is_none() {
             return self.resume_adaptive(index, learned.in_force, now);
         }
@@ -98,7 +98,7 @@ impl Engine {
         }
         let service = self.service_at(index);
         if let (Some(took), Some(service)) = (learned.latency, service) {
-            self.school.spreads.entry(service).or_default().remember(took);
+            self.upstream.school.spreads.entry(service).or_default().remember(took);
         }
         true
     }
@@ -148,7 +148,7 @@ impl Engine {
 
     pub(super) fn learned_of(&self, limit: LimitId) -> Option<LearnedLimit> {
         let index = self.limits[limit].spec;
-        let spec = &self.specs[index];
+        let spec = &self.limits.specs[index];
         let (written, in_force, algorithm) = match (spec.written.rate_of(), &spec.definition.counts) {
             (Some(written), Counts::Rate { rate, algorithm, .. }) => {
                 (written.units(), rate.units(), Some(*algorithm))
@@ -156,10 +156,11 @@ impl Engine {
             (None, Counts::Concurrency(bound)) => (spec.written.whole(), *bound, None),
             _ => return None,
         };
-        let others = self.school.others_at(limit);
+        let others = self.upstream.school.others_at(limit);
         // What is taken for granted before the first reply was not learned.
-        let jitter =
-            Some(spec.learned.jitter).filter(|jitter| *jitter != self.school.apart).unwrap_or_default();
+        let jitter = Some(spec.learned.jitter)
+            .filter(|jitter| *jitter != self.upstream.school.apart)
+            .unwrap_or_default();
         let known = Learned { jitter, remote: false, wary: false, ..spec.learned.clone() };
         if known == Learned::default() && others == 0.0 {
             return None;
@@ -177,14 +178,14 @@ impl Engine {
             burst: spec.learned.burst,
             pace: spec.learned.pace,
             latency: self.service_at(index).and_then(|service| {
-                self.school.spreads.get(&service).and_then(|spread| spread.most_keep_to())
+                self.upstream.school.spreads.get(&service).and_then(|spread| spread.most_keep_to())
             }),
         })
     }
 
     /// The service whose limits a definition is one of.
     pub(super) fn service_at(&self, spec: SpecId) -> Option<ServiceId> {
-        let level = &self.specs[spec].level;
-        self.service_index.get(level.split('/').next().unwrap_or_default()).copied()
+        let level = &self.limits.specs[spec].level;
+        self.routing.service_index.get(level.split('/').next().unwrap_or_default()).copied()
     }
 }

@@ -28,7 +28,7 @@ impl Engine {
         let now = self.clock(now);
         let Some(limit) = self.limit_named(name) else { return false };
         self.limits[limit].lent = Some(Box::new(Allotment::new(size, now)));
-        self.lent_limits.insert(limit);
+        self.funding.lent_limits.insert(limit);
         self.see_if_plain(limit);
         self.want_loan(limit, 1, now);
         true
@@ -36,7 +36,7 @@ impl Engine {
 
     /// What limits ask of their lender, since this was last asked.
     pub fn loan_requests(&mut self) -> Vec<LoanRequest> {
-        std::mem::take(&mut self.loan_requests)
+        std::mem::take(&mut self.funding.loan_requests)
     }
 
     /// The lender gives units to a limit.
@@ -74,7 +74,7 @@ impl Engine {
             && !self.page_due(limit)
         {
             let name = self.limit_name(limit);
-            self.loan_requests.push(LoanRequest { limit: name, units, spent });
+            self.funding.loan_requests.push(LoanRequest { limit: name, units, spent });
         }
         if need > 0
             && let Some(lent) = &self.limits[limit].lent

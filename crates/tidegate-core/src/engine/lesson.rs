@@ -104,25 +104,25 @@ pub enum Slowed {
 impl Engine {
     /// What was learned since this was last asked, oldest first.
     pub fn lessons(&mut self) -> Vec<Lesson> {
-        self.school.lessons.drain(..).collect()
+        self.upstream.school.lessons.drain(..).collect()
     }
 
     /// Whether something that was learned is to be looked at again at this time, which changes definitions.
     #[must_use]
     pub fn is_lesson_due(&self, now: Nanos) -> bool {
-        self.school.due <= now
+        self.upstream.school.due <= now
     }
 
     /// From now on also every unit that is charged for others is told.
     pub fn keep_books(&mut self) {
-        self.school.keeps_books = true;
+        self.upstream.school.keeps_books = true;
     }
 
     pub(super) fn tell(&mut self, lesson: Lesson) {
         self.facts_changed();
         self.notice();
-        let lessons = &mut self.school.lessons;
-        if lessons.len() >= KEPT && !self.school.keeps_books {
+        let lessons = &mut self.upstream.school.lessons;
+        if lessons.len() >= KEPT && !self.upstream.school.keeps_books {
             lessons.pop_front();
         }
         lessons.push_back(lesson);

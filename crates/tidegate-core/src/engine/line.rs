@@ -32,12 +32,12 @@ impl Engine {
         now: Nanos,
     ) -> Option<Ticket> {
         let lane = self.lane_of(arrival)?;
-        let Skeleton { service, breaker, observe, .. } = self.skeletons[arrival.skeleton];
-        let service = &self.services[service];
+        let Skeleton { service, breaker, observe, .. } = self.routing.skeletons[arrival.skeleton];
+        let service = &self.routing.services[service];
         if !breaker.is_nil() || observe || service.waiting() >= service.max_waiting {
             return None;
         }
-        let Lane { tail, len, bound, ref route, .. } = self.lanes[lane];
+        let Lane { tail, len, bound, ref route, .. } = self.scheduler.lanes[lane];
         let Run { len: alike, ref like, .. } = *self.run_of(tail);
         if like.units != arrival.units {
             // Those who wait may have been brought down to what fits.
@@ -46,7 +46,7 @@ impl Engine {
         if alike != len || like.units != arrival.units {
             return None;
         }
-        let wake = self.limits.get(bound).and_then(|held| Some(held.contention.as_ref()?.wake));
+        let wake = self.limits.all.get(bound).and_then(|held| Some(held.contention.as_ref()?.wake));
         if wake.is_none_or(|wake| now.since(wake) > OVERDUE) {
             return None;
         }
@@ -64,52 +64,52 @@ impl Engine {
                 waiter
             }
         };
-        Some(Ticket { index: waiter, generation: self.waiters[waiter].generation })
+        Some(Ticket { index: waiter, generation: self.scheduler.waiters[waiter].generation })
     }
 
     /// Puts a call behind the last of a lane, which it is like.
     fn follow(&mut self, waiter: WaiterId, lane: LaneId, deadline: Nanos) {
-        self.deadlines.insert(waiter, deadline);
-        self.waiting += 1;
+        self.scheduler.deadlines.insert(waiter, deadline);
+        self.scheduler.waiting += 1;
         self.count_waiting(lane, 1);
-        let held = &mut self.lanes[lane];
+        let held = &mut self.scheduler.lanes[lane];
         let tail = std::mem::replace(&mut held.tail, waiter);
-        let last = &mut self.waiters[tail];
+        let last = &mut self.scheduler.waiters[tail];
         last.behind = waiter;
         let index = last.run;
-        let run = &mut self.runs[index];
+        let run = &mut self.scheduler.runs[index];
         run.len += 1;
         held.count(&run.like.units);
         let cost = run.like.units[held.slot as usize];
-        let own = &mut self.waiters[waiter];
+        let own = &mut self.scheduler.waiters[waiter];
         (own.run, own.ahead, own.behind) = (index, tail, WaiterId::NIL);
         self.change_demand(lane, cost.into());
     }
 
     /// Whether nobody but the calls of a lane waits for anything on its way, and room is all that matters there.
     pub(super) fn has_way_to_itself(&self, lane: LaneId) -> bool {
-        let Lane { skeleton, ref route, .. } = self.lanes[lane];
+        let Lane { skeleton, ref route, .. } = self.scheduler.lanes[lane];
         let alone = |&(limit, _): &Use| {
             let held = &self.limits[limit];
             let passing = held.contention.as_ref().map(|contention| contention.passing.iter().sum::<u32>());
             passing == Some(1) && held.lent.is_none() && held.meter.counts() && !self.reserves(limit)
         };
-        self.skeletons[skeleton].penalty == 0 && route.iter().all(alone)
+        self.routing.skeletons[skeleton].penalty == 0 && route.iter().all(alone)
     }
 
     /// Grants the first call of a lane that has its way to itself, and those behind it that are alike and fit.
     pub(super) fn let_line_go(&mut self, lane: LaneId, now: Nanos) {
-        let Lane { ref route, bound, loop_, class, skeleton, head, .. } = self.lanes[lane];
+        let Lane { ref route, bound, loop_, class, skeleton, head, .. } = self.scheduler.lanes[lane];
         let route = route.clone();
-        let index = self.waiters[head].run;
-        let Run { len, ref like, .. } = self.runs[index];
+        let index = self.scheduler.waiters[head].run;
+        let Run { len, ref like, .. } = self.scheduler.runs[index];
         let units = like.units;
         let by_time = !bound.is_nil() && !self.limits[bound].meter.is_in_flight();
         let paced = by_time && route.iter().any(|(limit, _)| self.limits[*limit].meter.is_paced());
 
         let (mut next, mut went, mut quiet) = (head, 0, false);
         while went < len && (went == 0 || self.have_room(&route, &units, now)) {
-            let Waiter { behind, enqueued, ref mut generation, .. } = self.waiters[next];
+            let Waiter { behind, enqueued, ref mut generation, .. } = self.scheduler.waiters[next];
             let ticket = Ticket { index: next, generation: *generation };
             *generation = generation.wrapping_add(1);
             let stamp = match paced {
@@ -120,14 +120,14 @@ impl Engine {
                 self.limits[limit].meter.take(units[slot as usize], stamp, now);
             }
             let grant = self.record(skeleton, loop_, class, &units, now);
-            self.in_flight[&grant].held_by = self.lanes[lane].stations.longest(enqueued, now);
+            self.in_flight[&grant].held_by = self.scheduler.lanes[lane].stations.longest(enqueued, now);
             if went == 0 {
                 quiet = self.is_of_no_concern(&grant);
             }
             let grant = if quiet { grant.quiet() } else { grant };
-            self.verdicts.push((ticket, Verdict::Granted(grant)));
-            self.deadlines.remove(next);
-            self.waiters.free(next);
+            self.scheduler.verdicts.push((ticket, Verdict::Granted(grant)));
+            self.scheduler.deadlines.remove(next);
+            self.scheduler.waiters.free(next);
             next = behind;
             went += 1;
         }
@@ -152,10 +152,10 @@ impl Engine {
 
     /// The first calls of a lane, all of its first run, are gone.
     fn behead(&mut self, lane: LaneId, index: BatchId, went: u32, next: WaiterId) {
-        self.waiting -= went as usize;
+        self.scheduler.waiting -= went as usize;
         self.count_waiting(lane, -(went as i32));
-        let held = &mut self.lanes[lane];
-        let run = &mut self.runs[index];
+        let held = &mut self.scheduler.lanes[lane];
+        let run = &mut self.scheduler.runs[index];
         run.len -= went;
         run.first = next;
         held.len -= went;
@@ -165,12 +165,12 @@ impl Engine {
         }
         let less = i128::from(run.like.units[held.slot as usize]) * i128::from(went);
         if run.len == 0 {
-            self.run_order.remove(&mut held.runs, (run.seq, index));
-            self.runs.free(index);
+            self.scheduler.run_order.remove(&mut held.runs, (run.seq, index));
+            self.scheduler.runs.free(index);
         }
         match next {
             WaiterId::NIL => held.tail = WaiterId::NIL,
-            next => self.waiters[next].ahead = WaiterId::NIL,
+            next => self.scheduler.waiters[next].ahead = WaiterId::NIL,
         }
         self.change_demand(lane, -less);
     }

@@ -42,21 +42,24 @@ impl Engine {
         }
         self.sweep_loops(now);
         let record = LoopRecord { name: Some(LoopName::new(name)), first: LimitId::NIL, pins: 0 };
-        let index = self.loops.insert_lean(record);
-        self.loop_index.insert(hash, index);
+        let index = self.routing.loops.all.insert_lean(record);
+        self.routing.loops.index.insert(hash, index);
         self.make_loop_limits(index, now);
         index
     }
 
     #[inline]
     pub(super) fn loop_found(&self, name: &str, hash: u32) -> Option<LoopId> {
-        let loops = &self.loops;
-        self.loop_index.find(hash, |loop_| loops[loop_].name.as_ref().is_some_and(|known| known.is(name)))
+        let loops = &self.routing.loops.all;
+        self.routing
+            .loops
+            .index
+            .find(hash, |loop_| loops[loop_].name.as_ref().is_some_and(|known| known.is(name)))
     }
 
     #[inline]
     pub(super) fn loop_hash(&self, name: &str) -> u32 {
-        (self.loop_hasher.hash_one(name) >> 32) as u32
+        (self.routing.loops.hasher.hash_one(name) >> 32) as u32
     }
 
     /// The loop that a call names, if it is remembered.
@@ -66,17 +69,17 @@ impl Engine {
     }
 
     pub(super) fn loop_name(&self, loop_: LoopId) -> Option<&str> {
-        self.loops.get(loop_)?.name.as_ref().map(LoopName::as_str)
+        self.routing.loops.all.get(loop_)?.name.as_ref().map(LoopName::as_str)
     }
 
     pub(super) fn pin_loop(&mut self, loop_: LoopId) {
-        if let Some(record) = self.loops.get_mut(loop_) {
+        if let Some(record) = self.routing.loops.all.get_mut(loop_) {
             record.pins += 1;
         }
     }
 
     pub(super) fn unpin_loop(&mut self, loop_: LoopId) {
-        if let Some(record) = self.loops.get_mut(loop_) {
+        if let Some(record) = self.routing.loops.all.get_mut(loop_) {
             record.pins -= 1;
         }
     }
@@ -84,25 +87,26 @@ impl Engine {
     /// How many loops are remembered.
     #[must_use]
     pub fn live_loops(&self) -> usize {
-        self.loop_index.len()
+        self.routing.loops.index.len()
     }
 
     /// Gives every limit of `[loops]` an instance for this loop, keeping those it has.
     pub(super) fn make_loop_limits(&mut self, loop_: LoopId, now: Nanos) {
         let mut old = Vec::new();
-        let mut at = self.loops[loop_].first;
+        let mut at = self.routing.loops.all[loop_].first;
         while !at.is_nil() {
             old.push(at);
             at = self.limits[at].sibling;
         }
         let mut previous = LimitId::NIL;
-        for spec in self.loop_specs.clone() {
+        for spec in self.routing.loop_specs.clone() {
             let kept = old.iter().position(|limit| self.limits[*limit].spec == spec);
             let limit = match kept {
                 Some(position) => old.swap_remove(position),
                 None => {
-                    let meter = self.specs[spec].definition.meter(now, self.unix_offset);
-                    let limit = self.add_limit(Limit::new(spec, &self.specs[spec], meter, self.epoch));
+                    let meter = self.limits.specs[spec].definition.meter(now, self.limits.unix_offset);
+                    let limit =
+                        self.add_limit(Limit::new(spec, &self.limits.specs[spec], meter, self.limits.epoch));
                     self.limits[limit].owner = loop_;
                     self.promise_for(limit, now);
                     limit
@@ -111,13 +115,13 @@ impl Engine {
             self.limits[limit].owner = loop_;
             self.limits[limit].sibling = LimitId::NIL;
             match previous {
-                LimitId::NIL => self.loops[loop_].first = limit,
+                LimitId::NIL => self.routing.loops.all[loop_].first = limit,
                 previous => self.limits[previous].sibling = limit,
             }
             previous = limit;
         }
         if previous.is_nil() {
-            self.loops[loop_].first = LimitId::NIL;
+            self.routing.loops.all[loop_].first = LimitId::NIL;
         }
         for limit in old {
             self.retire(limit, now);
@@ -126,14 +130,14 @@ impl Engine {
 
     /// Looks at two loops, and drops those that are idle.
     fn sweep_loops(&mut self, now: Nanos) {
-        for _ in 0..2.min(self.loops.len()) {
-            self.hand = (self.hand + 1) % self.loops.len();
-            self.drop_if_idle(LoopId::from_number(self.hand as u32), now);
+        for _ in 0..2.min(self.routing.loops.all.len()) {
+            self.routing.loops.hand = (self.routing.loops.hand + 1) % self.routing.loops.all.len();
+            self.drop_if_idle(LoopId::from_number(self.routing.loops.hand as u32), now);
         }
     }
 
     fn drop_if_idle(&mut self, loop_: LoopId, now: Nanos) {
-        let LoopRecord { first, pins, .. } = self.loops[loop_];
+        let LoopRecord { first, pins, .. } = self.routing.loops.all[loop_];
         if pins > 0 {
             return;
         }
@@ -152,13 +156,13 @@ impl Engine {
             self.remove_limit(at);
             at = next;
         }
-        self.loop_index.remove(hash, loop_);
-        self.loops[loop_] = LoopRecord { name: None, first: LimitId::NIL, pins: 0 };
-        self.loops.free(loop_);
+        self.routing.loops.index.remove(hash, loop_);
+        self.routing.loops.all[loop_] = LoopRecord { name: None, first: LimitId::NIL, pins: 0 };
+        self.routing.loops.all.free(loop_);
     }
 
     pub(super) fn add_limit(&mut self, limit: Limit) -> LimitId {
-        self.limits.insert_lean(limit)
+        self.limits.all.insert_lean(limit)
     }
 
     /// Frees a limit's place. Nobody may be bound there.
@@ -167,10 +171,10 @@ impl Engine {
         self.arm(limit, Nanos::NEVER);
         self.limits[limit].contention = None;
         self.limits[limit].lent = None;
-        self.dirty.retain(|marked| marked.0 != limit);
-        self.lent_limits.remove(&limit);
-        self.school.forget(limit);
-        self.dropped_debt.remove(&limit);
-        self.limits.free(limit);
+        self.scheduler.dirty.retain(|marked| marked.0 != limit);
+        self.funding.lent_limits.remove(&limit);
+        self.upstream.school.forget(limit);
+        self.limits.dropped_debt.remove(&limit);
+        self.limits.all.free(limit);
     }
 }

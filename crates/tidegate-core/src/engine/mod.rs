@@ -54,17 +54,13 @@ mod school;
 mod scope;
 mod settle;
 mod slots;
+mod state;
 mod status;
 mod watch;
 mod windows;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::collections::BTreeSet;
 use std::time::Duration;
-
-use hashbrown::HashMap;
 
 pub use arrived::Arrived;
 pub use book::{Found, Page, Unknown};
@@ -83,31 +79,14 @@ pub use predict::Place;
 pub use status::{LimitStatus, ServiceCounts};
 pub use windows::BackoffStatus;
 
-use self::book::Book;
-use self::circuit::Passed;
-use self::contention::LaneKey;
-use self::deadlines::Deadlines;
 use self::grant::{InFlightCall, InFlightCalls};
-use self::lane::{Lane, Run, Waiter};
-use self::loop_index::LoopIndex;
-use self::loops::LoopRecord;
-use self::names::KeyLimits;
-use self::news::Bulletin;
-use self::pump::Candidate;
-use self::retired::Retired;
-use self::route::{LoopType, Service, Skeleton, SkeletonKey};
-use self::school::School;
-use self::windows::Window;
+use self::state::{Funding, Limits, Routing, Scheduler, Upstream};
 use crate::algorithm::Meter;
-use crate::call::Shape;
 use crate::config::Config;
 use crate::fingerprint::Salt;
-use crate::limit::{Limit, Spec};
-use crate::model::{Arena, BatchId, Id, LaneId, LimitId, LoopId, RouteId, ServiceId, SpecId, WaiterId};
-use crate::priority::Priority;
+use crate::model::{Id, SpecId, WaiterId};
 use crate::refusal::Refusal;
 use crate::time::Nanos;
-use crate::tree::{Sorted, Trees};
 
 /// Kinds of units on one route: at most seven dimensions, and the slot itself.
 pub(crate) const MAX_UNIT_KINDS: usize = 8;
@@ -157,77 +136,12 @@ pub enum Admission {
 #[derive(Debug)]
 pub struct Engine {
     now: Nanos,
-    /// Unix time of `Nanos::ZERO`, for calendar windows.
-    unix_offset: i128,
-    /// Marks routes found under this config by this engine; no other has the same.
-    tag: u32,
-    /// How many configs were in force before this one.
-    epoch: u32,
-
-    specs: Arena<SpecId, Spec>,
-    limits: Arena<LimitId, Limit>,
-    global: Vec<SpecId>,
-    services: Arena<ServiceId, Service>,
-    service_index: HashMap<Box<str>, ServiceId>,
-    loop_types: HashMap<Box<str>, LoopType>,
-    loop_specs: Vec<SpecId>,
-    customs: Vec<Arc<str>>,
-
-    skeletons: Arena<RouteId, Skeleton>,
-    key_gc_at: usize,
-    skeleton_index: HashMap<SkeletonKey, RouteId>,
-    shapes: HashMap<Arc<Shape>, RouteId>,
-    /// Definitions by name.
-    spec_names: HashMap<Arc<str>, SpecId>,
-    key_limits: KeyLimits,
-    loops: Arena<LoopId, LoopRecord>,
-    loop_index: LoopIndex,
-    loop_hasher: hashbrown::DefaultHashBuilder,
-    hand: usize,
-
-    lanes: Arena<LaneId, Lane>,
-    lane_index: HashMap<(RouteId, LoopId, Priority), LaneId>,
+    limits: Limits,
+    funding: Funding,
+    routing: Routing,
+    upstream: Upstream,
     in_flight: InFlightCalls,
-    waiters: Arena<WaiterId, Waiter>,
-    runs: Arena<BatchId, Run>,
-    waiting: usize,
-    seq: u64,
-    /// The largest cost that ever waited.
-    largest: u64,
-    order: Trees<LaneKey, u64>,
-    run_order: Trees<(u64, BatchId), Units>,
-
-    windows: Vec<Window>,
-    /// What all limits of windows are made from.
-    window_spec: SpecId,
-    /// When the first of them is to be looked at: it throttles or holds nobody any more.
-    windows_due: Nanos,
-    /// The breaker that each call in flight went through, and in which of its states.
-    passes: Vec<Option<Passed>>,
-    /// Whether a new call waits for a breaker that is open.
-    patient: bool,
-    /// What replies teach.
-    school: School,
-    /// What happened to windows and breakers.
-    bulletin: Bulletin,
-
-    timers: Sorted<(Nanos, LimitId)>,
-    deadlines: Deadlines,
-    /// Limits to look at, some of them more than once.
-    dirty: BinaryHeap<Reverse<LimitId>>,
-    /// Empty, but not given back: whom to let go is found anew each time.
-    candidates: Vec<(LimitId, Candidate)>,
-    verdicts: Vec<(Ticket, Verdict)>,
-    loan_requests: Vec<LoanRequest>,
-    lent_limits: BTreeSet<LimitId>,
-    /// What is written down before it is spent, if anything is.
-    book: Option<Box<Book>>,
-    /// Units of debt above the bound that were dropped, by limit.
-    dropped_debt: HashMap<LimitId, u64>,
-    /// What the config no longer has, and still counts.
-    retired: Retired,
-    /// What API keys are named by.
-    salt: Salt,
+    scheduler: Scheduler,
 }
 
 impl Engine {
@@ -237,57 +151,15 @@ impl Engine {
     /// If the config holds what cannot be: a weight that is no positive number, more than seven dimensions
     /// on one route, a limit of zero.
     pub fn new(config: &Config, now: Nanos, unix: Duration) -> Result<Engine, ChangeError> {
+        let unix_offset = i128::try_from(unix.as_nanos()).unwrap_or(i128::MAX) - i128::from(now.0);
         let mut engine = Engine {
             now,
-            unix_offset: i128::try_from(unix.as_nanos()).unwrap_or(i128::MAX) - i128::from(now.0),
-            tag: fresh_tag(),
-            epoch: 0,
-            specs: Arena::default(),
-            limits: Arena::default(),
-            global: Vec::new(),
-            services: Arena::default(),
-            service_index: HashMap::new(),
-            loop_types: HashMap::new(),
-            loop_specs: Vec::new(),
-            customs: Vec::new(),
-            skeletons: Arena::default(),
-            key_gc_at: route::MAX_KEY_SKELETONS,
-            skeleton_index: HashMap::new(),
-            shapes: HashMap::new(),
-            spec_names: HashMap::new(),
-            key_limits: KeyLimits::default(),
-            loops: Arena::default(),
-            loop_index: LoopIndex::default(),
-            loop_hasher: hashbrown::DefaultHashBuilder::default(),
-            hand: 0,
-            lanes: Arena::default(),
-            lane_index: HashMap::new(),
+            limits: Limits { unix_offset, ..Limits::default() },
+            funding: Funding::default(),
+            routing: Routing::default(),
+            upstream: Upstream::default(),
             in_flight: InFlightCalls::default(),
-            waiters: Arena::default(),
-            runs: Arena::default(),
-            waiting: 0,
-            seq: 0,
-            largest: 1,
-            order: Trees::default(),
-            run_order: Trees::default(),
-            windows: Vec::new(),
-            window_spec: SpecId::NIL,
-            windows_due: Nanos::NEVER,
-            passes: Vec::new(),
-            patient: false,
-            school: School::default(),
-            bulletin: Bulletin::default(),
-            timers: Sorted::default(),
-            deadlines: Deadlines::default(),
-            dirty: BinaryHeap::new(),
-            candidates: Vec::new(),
-            verdicts: Vec::new(),
-            loan_requests: Vec::new(),
-            lent_limits: BTreeSet::new(),
-            book: None,
-            dropped_debt: HashMap::new(),
-            retired: Retired::default(),
-            salt: Salt::default(),
+            scheduler: Scheduler::default(),
         };
         engine.configure(config)?;
         Ok(engine)
@@ -296,17 +168,19 @@ impl Engine {
     /// Brings the engine to `now`: lets calls go whose time has come, refuses those whose time is up.
     pub fn advance(&mut self, now: Nanos) {
         let now = self.clock(now);
-        if self.windows_due <= now {
+        if self.upstream.windows_due <= now {
             self.end_tails(now);
         }
-        if self.school.due <= now {
+        if self.upstream.school.due <= now {
             self.review(now);
         }
         // A call that fits at its last moment goes; hence grants before refusals.
-        if self.timers.first().is_some_and(|(wake, _)| wake <= now) || !self.dirty.is_empty() {
+        if self.scheduler.timers.first().is_some_and(|(wake, _)| wake <= now)
+            || !self.scheduler.dirty.is_empty()
+        {
             self.pump(now);
         }
-        while let Some((deadline, waiter)) = self.deadlines.first() {
+        while let Some((deadline, waiter)) = self.scheduler.deadlines.first() {
             if deadline > now {
                 break;
             }
@@ -318,40 +192,42 @@ impl Engine {
     /// When [`Engine::advance`] should be called next, if at all.
     #[must_use]
     pub fn next_wake(&self) -> Option<Nanos> {
-        let timer = self.timers.first().map(|(wake, _)| wake);
-        let deadline = self.deadlines.first().map(|(deadline, _)| deadline);
+        let timer = self.scheduler.timers.first().map(|(wake, _)| wake);
+        let deadline = self.scheduler.deadlines.first().map(|(deadline, _)| deadline);
         // Nobody who does not wait cares when a tail ends: whoever comes next sees to it.
-        let tail = (self.waiting > 0 && !self.windows_due.is_never()).then_some(self.windows_due);
-        let lesson = (self.waiting > 0 && !self.school.due.is_never()).then_some(self.school.due);
+        let tail = (self.scheduler.waiting > 0 && !self.upstream.windows_due.is_never())
+            .then_some(self.upstream.windows_due);
+        let lesson = (self.scheduler.waiting > 0 && !self.upstream.school.due.is_never())
+            .then_some(self.upstream.school.due);
         [timer, deadline, tail, lesson].into_iter().flatten().min()
     }
 
     /// What became of waiting calls since this was last asked.
     pub fn verdicts(&mut self) -> std::vec::Drain<'_, (Ticket, Verdict)> {
-        self.verdicts.drain(..)
+        self.scheduler.verdicts.drain(..)
     }
 
     /// Whether there is a verdict to hand out.
     #[must_use]
     pub fn has_verdicts(&self) -> bool {
-        !self.verdicts.is_empty()
+        !self.scheduler.verdicts.is_empty()
     }
 
     /// How many calls wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.waiting
+        self.scheduler.waiting
     }
 
     /// Sets the salt of the fingerprints that API keys are named by. To be done before the first call.
     pub fn set_salt(&mut self, salt: Salt) {
-        self.salt = salt;
+        self.routing.salt = salt;
     }
 
     /// Returns the fingerprint by which an API key is named here.
     #[must_use]
     pub fn fingerprint(&self, secret: &str) -> String {
-        self.salt.fingerprint(secret)
+        self.routing.salt.fingerprint(secret)
     }
 
     /// The latest time the engine has seen.
@@ -364,18 +240,18 @@ impl Engine {
     /// stretch of the calendar a second allowance.
     pub fn set_wall_clock(&mut self, now: Nanos, unix: Duration) {
         let now = self.clock(now);
-        self.unix_offset = i128::try_from(unix.as_nanos()).unwrap_or(i128::MAX) - i128::from(now.0);
+        self.limits.unix_offset = i128::try_from(unix.as_nanos()).unwrap_or(i128::MAX) - i128::from(now.0);
         let calendars: BTreeSet<SpecId> =
-            self.specs.ids().filter(|spec| self.specs[*spec].has_calendar()).collect();
+            self.limits.specs.ids().filter(|spec| self.limits.specs[*spec].has_calendar()).collect();
         if calendars.is_empty() {
             return;
         }
-        for limit in self.limits.ids() {
-            let held = &mut self.limits[limit];
+        for limit in self.limits.all.ids() {
+            let held = &mut self.limits.all[limit];
             if calendars.contains(&held.spec)
                 && let Meter::Fixed(window) = &mut held.meter
-                && window.follow(self.unix_offset, now)
-                && !self.limits.is_free(limit)
+                && window.follow(self.limits.unix_offset, now)
+                && !self.limits.all.is_free(limit)
             {
                 self.touched(limit);
                 self.page_due(limit);
@@ -387,14 +263,14 @@ impl Engine {
     /// Returns what the wall clock shows at `now`, as far as the engine knows.
     #[must_use]
     pub fn wall_clock(&self, now: Nanos) -> Duration {
-        let unix = u64::try_from(i128::from(now.0) + self.unix_offset).unwrap_or(0);
+        let unix = u64::try_from(i128::from(now.0) + self.limits.unix_offset).unwrap_or(0);
         Duration::from_nanos(unix)
     }
 
     /// Returns whether any limit follows a calendar, and so the wall clock.
     #[must_use]
     pub fn has_calendars(&self) -> bool {
-        self.specs.iter().any(|spec| !spec.gone && spec.has_calendar())
+        self.limits.specs.iter().any(|spec| !spec.gone && spec.has_calendar())
     }
 
     /// Takes the time: it never goes backwards.
@@ -403,10 +279,4 @@ impl Engine {
         self.now = self.now.max(now);
         self.now
     }
-}
-
-/// A number that no other engine and no other config has had.
-fn fresh_tag() -> u32 {
-    static NEXT: AtomicU32 = AtomicU32::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
 }

@@ -65,17 +65,17 @@ impl Engine {
     /// Returns a limit's name: its level, what it counts, its window.
     pub(super) fn limit_name(&self, limit: LimitId) -> Arc<str> {
         let held = &self.limits[limit];
-        let spec = &self.specs[held.spec];
+        let spec = &self.limits.specs[held.spec];
         if !held.owner.is_nil() {
             let name = self.loop_name(held.owner).unwrap_or_default();
             return format!("{OF_LOOP}{name}/{}", spec.suffix).into();
         }
-        if held.spec == self.window_spec {
-            let window = self.windows.iter().find(|window| window.limit == limit);
+        if held.spec == self.upstream.window_spec {
+            let window = self.upstream.windows.iter().find(|window| window.limit == limit);
             return format!("{}/{}", window.map_or("", |window| &window.key), spec.suffix).into();
         }
         if spec.per_key {
-            let key = self.key_limits.key_of(limit).unwrap_or_default();
+            let key = self.limits.key_limits.key_of(limit).unwrap_or_default();
             let (service, rest) = spec.service_and_rest();
             return format!("{service}{OF_KEY}{key}{rest}").into();
         }
@@ -84,7 +84,7 @@ impl Engine {
 
     /// Returns the limit of that name, unless it counts nothing.
     pub(super) fn limit_named(&self, name: &str) -> Option<LimitId> {
-        let shared = self.spec_names.get(name).map(|spec| &self.specs[*spec]);
+        let shared = self.limits.spec_names.get(name).map(|spec| &self.limits.specs[*spec]);
         let shared = shared.filter(|spec| !spec.per_key).map(|spec| spec.shared);
         let limit = match shared.filter(|limit| !limit.is_nil()) {
             Some(limit) => limit,
@@ -98,9 +98,9 @@ impl Engine {
 
     /// Finds `agent-7/requests/1m`. A loop's own name may have slashes in it.
     fn loop_limit_named(&self, name: &str) -> Option<LimitId> {
-        self.loop_specs.iter().find_map(|&spec| {
-            let id = name.strip_suffix(&*self.specs[spec].suffix)?.strip_suffix('/')?;
-            let record = &self.loops[self.loop_found(id, self.loop_hash(id))?];
+        self.routing.loop_specs.iter().find_map(|&spec| {
+            let id = name.strip_suffix(&*self.limits.specs[spec].suffix)?.strip_suffix('/')?;
+            let record = &self.routing.loops.all[self.loop_found(id, self.loop_hash(id))?];
             let mut limit = record.first;
             while !limit.is_nil() && self.limits[limit].spec != spec {
                 limit = self.limits[limit].sibling;
@@ -112,16 +112,16 @@ impl Engine {
     /// Finds `openai/key:1f…/model:gpt-4o*/tokens/1m`.
     fn key_limit_named(&self, name: &str) -> Option<LimitId> {
         let (service, of_key) = name.split_once(OF_KEY)?;
-        self.specs.ids().find_map(|index| {
-            let spec = &self.specs[index];
+        self.limits.specs.ids().find_map(|index| {
+            let spec = &self.limits.specs[index];
             let (own, rest) = spec.service_and_rest();
             if !spec.per_key || spec.gone || own != service {
                 return None;
             }
             match of_key.strip_suffix(rest)? {
                 "" => Some(spec.shared).filter(|limit| !limit.is_nil()),
-                NO_KEY => self.key_limits.get(index, ""),
-                key => self.key_limits.get(index, key),
+                NO_KEY => self.limits.key_limits.get(index, ""),
+                key => self.limits.key_limits.get(index, key),
             }
         })
     }
@@ -171,7 +171,7 @@ mod tests {
             engine.finish(grant, None, Nanos::ZERO);
         }
         let counting: Vec<_> =
-            engine.limits.live().filter(|limit| engine.limits[*limit].meter.counts()).collect();
+            engine.limits.all.live().filter(|limit| engine.limits[*limit].meter.counts()).collect();
         assert!(counting.len() > 18, "{}", counting.len());
         for limit in counting {
             let name = engine.limit_name(limit);

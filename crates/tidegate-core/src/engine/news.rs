@@ -80,25 +80,25 @@ pub(super) struct Bulletin {
 impl Engine {
     /// What happened since this was last asked, oldest first.
     pub fn news(&mut self) -> Vec<News> {
-        self.bulletin.news.drain(..).collect()
+        self.upstream.bulletin.news.drain(..).collect()
     }
 
     /// Whether there are news or lessons that came since this was last asked.
     #[inline]
     pub fn take_notice(&mut self) -> bool {
-        std::mem::take(&mut self.bulletin.noticed)
+        std::mem::take(&mut self.upstream.bulletin.noticed)
     }
 
     /// Somebody may want to know.
     pub(super) fn notice(&mut self) {
-        self.bulletin.noticed = true;
+        self.upstream.bulletin.noticed = true;
     }
 
     pub(super) fn announce(&mut self, news: News) {
-        if self.bulletin.news.len() >= KEPT {
-            self.bulletin.news.pop_front();
+        if self.upstream.bulletin.news.len() >= KEPT {
+            self.upstream.bulletin.news.pop_front();
         }
-        self.bulletin.news.push_back(news);
+        self.upstream.bulletin.news.push_back(news);
         self.notice();
     }
 

@@ -15,11 +15,11 @@ use crate::time::{Nanos, whole_nanos};
 impl Engine {
     /// Makes `limit` the one that decides the lane's time.
     pub(super) fn bind(&mut self, lane: LaneId, limit: LimitId) {
-        let Lane { ref route, loop_, class, skeleton, .. } = self.lanes[lane];
+        let Lane { ref route, loop_, class, skeleton, .. } = self.scheduler.lanes[lane];
         let route = route.clone();
         let slot = route.iter().find(|(id, _)| *id == limit).map_or(0, |(_, slot)| *slot);
-        let inverse = self.skeletons[skeleton].inverse;
-        let demand = self.lanes[lane].demand[slot as usize];
+        let inverse = self.routing.skeletons[skeleton].inverse;
+        let demand = self.scheduler.lanes[lane].demand[slot as usize];
 
         self.pin_flow(limit, class as u8, loop_);
         let contention = self.contention(limit);
@@ -36,7 +36,7 @@ impl Engine {
         }
         flow.lanes.push(lane);
 
-        let target = &mut self.lanes[lane];
+        let target = &mut self.scheduler.lanes[lane];
         target.bound = limit;
         target.stations.note(limit, self.now);
         target.slot = slot;
@@ -58,14 +58,14 @@ impl Engine {
 
     /// Takes a lane out of the queue it stands in.
     pub(super) fn unbind(&mut self, lane: LaneId) {
-        let Lane { ref route, loop_, class, bound, slot, .. } = self.lanes[lane];
+        let Lane { ref route, loop_, class, bound, slot, .. } = self.scheduler.lanes[lane];
         if bound.is_nil() {
             return;
         }
         let route = route.clone();
-        let demand = self.lanes[lane].demand[slot as usize];
+        let demand = self.scheduler.lanes[lane].demand[slot as usize];
         self.leave(lane);
-        self.lanes[lane].bound = LimitId::NIL;
+        self.scheduler.lanes[lane].bound = LimitId::NIL;
         let mut forgotten = Vec::new();
         let contention = self.contention(bound);
         contention.bound -= 1;
@@ -121,7 +121,7 @@ impl Engine {
 
     /// A lane has that much more waiting at the limit that holds it.
     pub(super) fn change_demand(&mut self, lane: LaneId, demand: i128) {
-        let Lane { bound, class, .. } = self.lanes[lane];
+        let Lane { bound, class, .. } = self.scheduler.lanes[lane];
         if !bound.is_nil()
             && let Some(held) = &mut self.contention(bound).classes[class as usize]
         {
@@ -131,14 +131,14 @@ impl Engine {
 
     /// Gives a lane the place that its first call and its smallest cost deserve, after a call came or went.
     pub(super) fn replace_lane(&mut self, lane: LaneId) {
-        let bound = self.lanes[lane].bound;
+        let bound = self.scheduler.lanes[lane].bound;
         if bound.is_nil() {
             return;
         }
         self.move_up_or_down(lane);
         self.queue_changed(bound);
         if self.contention(bound).first == lane {
-            let route = self.lanes[lane].route.clone();
+            let route = self.scheduler.lanes[lane].route.clone();
             self.mark_route(&route);
         }
     }
@@ -168,7 +168,7 @@ impl Engine {
             return;
         }
         self.pin_flow(limit, class, loop_);
-        let inverse = i128::from(self.skeletons[skeleton].inverse);
+        let inverse = i128::from(self.routing.skeletons[skeleton].inverse);
         let Some(contention) = self.limits[limit].contention.as_mut() else { return };
         let Some(held) = contention.classes[class as usize].as_mut() else { return };
         let vtime = held.vtime;
@@ -205,7 +205,7 @@ impl Engine {
         }
         let mut best: Option<LaneId> = None;
         for class in contention.classes.iter().rev().flatten() {
-            let Some((_, _, lane)) = self.order.first(class.root) else { continue };
+            let Some((_, _, lane)) = self.scheduler.order.first(class.root) else { continue };
             best = match best {
                 Some(higher) if !self.passes_by_age(limit, lane, higher, now) => Some(higher),
                 _ => Some(lane),
@@ -220,7 +220,7 @@ impl Engine {
     }
 
     pub(super) fn has_credit(&self, limit: LimitId, lane: LaneId) -> bool {
-        let (cap, _) = self.credit_rule(limit, self.lanes[lane].skeleton);
+        let (cap, _) = self.credit_rule(limit, self.scheduler.lanes[lane].skeleton);
         let cost = self.head_cost(lane, limit);
         let credit = self.limits[limit].contention.as_ref().map_or(0, |held| held.credit);
         credit >= i128::from(cost.min(cap)) * MILLION
@@ -229,31 +229,33 @@ impl Engine {
     /// The most credit that is saved up at a limit, in units, and the share that each grant adds, in
     /// millionths.
     pub(super) fn credit_rule(&self, limit: LimitId, skeleton: RouteId) -> (u64, i128) {
-        let service = self.skeletons[skeleton].service;
-        let share = self.services[service].aging_share;
-        let whole = self.specs[self.limits[limit].spec].definition.whole();
+        let service = self.routing.skeletons[skeleton].service;
+        let share = self.routing.services[service].aging_share;
+        let whole = self.limits.specs[self.limits[limit].spec].definition.whole();
         let cap = (whole as u128 * share as u128 / MILLION as u128) as u64;
         (cap.max(1), share)
     }
 
     /// Base priority plus one level for every `aging` that its first call has waited.
     pub(super) fn level(&self, lane: LaneId, now: Nanos) -> u64 {
-        let held = &self.lanes[lane];
+        let held = &self.scheduler.lanes[lane];
         let aging = self.aging_of(lane);
-        let waited = self.head(lane).map_or(0, |head| whole_nanos(now.since(self.waiters[head].enqueued)));
+        let waited =
+            self.head(lane).map_or(0, |head| whole_nanos(now.since(self.scheduler.waiters[head].enqueued)));
         held.class as u64 + waited / aging
     }
 
     pub(super) fn aging_of(&self, lane: LaneId) -> u64 {
-        let skeleton = &self.skeletons[self.lanes[lane].skeleton];
-        self.services[skeleton.service].aging
+        let skeleton = &self.routing.skeletons[self.scheduler.lanes[lane].skeleton];
+        self.routing.services[skeleton.service].aging
     }
 
     /// When the order at a limit changes by age alone, the lanes staying as they are.
     pub(super) fn next_aging(&self, limit: LimitId, now: Nanos) -> Nanos {
         let Some(contention) = self.limits[limit].contention.as_ref() else { return Nanos::NEVER };
         let classes = contention.classes.iter().flatten();
-        let firsts = classes.filter_map(|class| self.order.first(class.root)).map(|(_, _, lane)| lane);
+        let firsts =
+            classes.filter_map(|class| self.scheduler.order.first(class.root)).map(|(_, _, lane)| lane);
         if firsts.clone().nth(1).is_none() {
             return Nanos::NEVER;
         }
@@ -263,14 +265,14 @@ impl Engine {
     /// When the lane's first call has waited long enough for the next level.
     pub(super) fn next_level(&self, lane: LaneId, now: Nanos) -> Nanos {
         let aging = self.aging_of(lane);
-        let enqueued = self.head(lane).map_or(now, |head| self.waiters[head].enqueued);
+        let enqueued = self.head(lane).map_or(now, |head| self.scheduler.waiters[head].enqueued);
         let waited = whole_nanos(now.since(enqueued));
         Nanos(enqueued.0.saturating_add((waited / aging + 1).saturating_mul(aging)))
     }
 
     /// Whether lane `a` goes before lane `b` at `limit`, where `b` need not be bound there.
     pub(super) fn precedes(&self, limit: LimitId, a: LaneId, b: LaneId, now: Nanos) -> bool {
-        let (class_a, class_b) = (self.lanes[a].class, self.lanes[b].class);
+        let (class_a, class_b) = (self.scheduler.lanes[a].class, self.scheduler.lanes[b].class);
         if class_a == class_b {
             return self.key_at(limit, a) < self.key_at(limit, b);
         }
@@ -283,13 +285,13 @@ impl Engine {
 
     /// Between lanes that are bound at different limits: level, base priority, arrival.
     pub(super) fn standing(&self, lane: LaneId, now: Nanos) -> (std::cmp::Reverse<(u64, u8)>, u64) {
-        let seq = self.head(lane).map_or(u64::MAX, |head| self.waiters[head].seq);
-        (std::cmp::Reverse((self.level(lane, now), self.lanes[lane].class as u8)), seq)
+        let seq = self.head(lane).map_or(u64::MAX, |head| self.scheduler.waiters[head].seq);
+        (std::cmp::Reverse((self.level(lane, now), self.scheduler.lanes[lane].class as u8)), seq)
     }
 
     /// What the lane's first call costs at a limit of its route.
     pub(super) fn head_cost(&self, lane: LaneId, limit: LimitId) -> u64 {
-        let route = &self.lanes[lane].route;
+        let route = &self.scheduler.lanes[lane].route;
         let slot = route.iter().find(|(id, _)| *id == limit).map(|(_, slot)| *slot);
         match (slot, self.head(lane)) {
             (Some(slot), Some(head)) => self.run_of(head).like.units[slot as usize],
@@ -313,35 +315,35 @@ impl Engine {
     }
 
     fn key_at(&self, limit: LimitId, lane: LaneId) -> LaneKey {
-        let held = &self.lanes[lane];
+        let held = &self.scheduler.lanes[lane];
         let tag = self.class(limit, held.class as u8).map_or(0, |class| class.tag(held.loop_));
-        let seq = self.head(lane).map_or(u64::MAX, |head| self.waiters[head].seq);
+        let seq = self.head(lane).map_or(u64::MAX, |head| self.scheduler.waiters[head].seq);
         (tag, seq, lane)
     }
 
     /// Where a lane belongs in the queue it is bound to: its key there, and the least that it costs.
     fn rank(&self, lane: LaneId) -> Option<(LaneKey, u64)> {
-        let Lane { head, runs, bound, class, loop_, slot, .. } = self.lanes[lane];
-        let least = self.run_order.summary(runs)?[slot as usize];
+        let Lane { head, runs, bound, class, loop_, slot, .. } = self.scheduler.lanes[lane];
+        let least = self.scheduler.run_order.summary(runs)?[slot as usize];
         let tag = self.class(bound, class as u8)?.tag(loop_);
-        Some(((tag, self.waiters[head].seq, lane), least))
+        Some(((tag, self.scheduler.waiters[head].seq, lane), least))
     }
 
     fn enter(&mut self, lane: LaneId) {
         let Some((key, least)) = self.rank(lane) else { return };
-        let held = &mut self.lanes[lane];
+        let held = &mut self.scheduler.lanes[lane];
         (held.key, held.least) = (key, least);
         if let Some(contention) = self.limits[held.bound].contention.as_mut()
             && let Some(class) = &mut contention.classes[held.class as usize]
         {
-            self.order.insert(&mut class.root, key, least);
+            self.scheduler.order.insert(&mut class.root, key, least);
         }
     }
 
     /// Moves a lane to where it now belongs.
     fn move_up_or_down(&mut self, lane: LaneId) {
         let Some((key, least)) = self.rank(lane) else { return };
-        let held = &mut self.lanes[lane];
+        let held = &mut self.scheduler.lanes[lane];
         if (key, least) == (held.key, held.least) {
             return;
         }
@@ -350,16 +352,16 @@ impl Engine {
         if let Some(contention) = self.limits[held.bound].contention.as_mut()
             && let Some(class) = &mut contention.classes[held.class as usize]
         {
-            self.order.replace(&mut class.root, before, key, least);
+            self.scheduler.order.replace(&mut class.root, before, key, least);
         }
     }
 
     fn leave(&mut self, lane: LaneId) {
-        let Lane { key, bound, class, .. } = self.lanes[lane];
+        let Lane { key, bound, class, .. } = self.scheduler.lanes[lane];
         if let Some(contention) = self.limits[bound].contention.as_mut()
             && let Some(held) = contention.classes[class as usize].as_mut()
         {
-            self.order.remove(&mut held.root, key);
+            self.scheduler.order.remove(&mut held.root, key);
         }
     }
 }

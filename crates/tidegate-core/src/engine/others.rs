@@ -22,7 +22,7 @@ impl Engine {
     /// What a reply says is left, beside what we took.
     pub(super) fn sync(&mut self, marked: Marked, at: Nanos, told: &Told, counted: bool, now: Nanos) {
         let Marked { limit, cost, mut mark, .. } = marked;
-        let Some(mirror) = self.school.mirrors.get_mut(&limit) else { return };
+        let Some(mirror) = self.upstream.school.mirrors.get_mut(&limit) else { return };
         if !mirror.is_news(mark, at, now) {
             return;
         }
@@ -33,7 +33,7 @@ impl Engine {
         if self.sees_algorithm(limit, mark, at, told, now) {
             return;
         }
-        let spec = &self.specs[self.limits[limit].spec];
+        let spec = &self.limits.specs[self.limits[limit].spec];
         let Some(rate) = spec.written.rate_of() else { return };
         let units = spec.learned.told(rate.units());
         let window = rate.window();
@@ -44,7 +44,7 @@ impl Engine {
             self.page_due(limit);
             self.touched(limit);
         }
-        let spec = &self.specs[self.limits[limit].spec];
+        let spec = &self.limits.specs[self.limits[limit].spec];
         let (whole, until) = match &self.limits[limit].meter {
             Meter::Bucket(_) => {
                 (spec.learned.bucket.unwrap_or(spec.written.whole()).min(units), Nanos::NEVER)
@@ -57,7 +57,7 @@ impl Engine {
         if until <= now || whole < LEAST {
             return;
         }
-        let Some(mirror) = self.school.mirrors.get_mut(&limit) else { return };
+        let Some(mirror) = self.upstream.school.mirrors.get_mut(&limit) else { return };
         mirror.heard_now(at, until, window, now);
         if remaining.saturating_add(cost) >= whole {
             mirror.was_whole();
@@ -71,7 +71,7 @@ impl Engine {
         if more > 0 {
             let more = u64::try_from(more).unwrap_or(u64::MAX);
             let charged = self.charge_others(limit, more, now);
-            if let Some(mirror) = self.school.mirrors.get_mut(&limit) {
+            if let Some(mirror) = self.upstream.school.mirrors.get_mut(&limit) {
                 mirror.charge(charged, until, now);
             }
         } else if more + uncounted < 0 {
@@ -89,7 +89,7 @@ impl Engine {
         self.charge_lent(limit, units, now);
         if units > 0 {
             self.touched(limit);
-            if self.school.keeps_books {
+            if self.upstream.school.keeps_books {
                 let limit = self.limit_name(limit);
                 self.tell(Lesson::Charged { limit, units });
             }
@@ -101,7 +101,7 @@ impl Engine {
     fn refund_others(&mut self, limit: LimitId, units: u64, with_own: bool, now: Nanos) {
         let mut left = units;
         while left > 0
-            && let Some(mirror) = self.school.mirrors.get_mut(&limit)
+            && let Some(mirror) = self.upstream.school.mirrors.get_mut(&limit)
             && let Some((units, charged)) = mirror.take_back(left, with_own)
         {
             left -= units;
@@ -112,7 +112,7 @@ impl Engine {
     pub(super) fn give_back_to_others(&mut self, limit: LimitId, units: u64, charged: Nanos, now: Nanos) {
         self.limits[limit].meter.refund(units, charged, now);
         self.touched(limit);
-        if self.school.keeps_books {
+        if self.upstream.school.keeps_books {
             let limit = self.limit_name(limit);
             self.tell(Lesson::Refunded { limit, units, charged });
         }
@@ -121,11 +121,11 @@ impl Engine {
     /// What others take before we hear of it is left alone.
     fn leave_room_for_others(&mut self, limit: LimitId, window: Duration, now: Nanos) {
         let index = self.limits[limit].spec;
-        let Some(mirror) = self.school.mirrors.get_mut(&limit) else { return };
+        let Some(mirror) = self.upstream.school.mirrors.get_mut(&limit) else { return };
         let Some(others) = mirror.look(window, window / LOOKS, now) else { return };
         // They come as they like: what we expect of them is charged, and some times what that may differ by left alone.
         let unheard = others * mirror.lag();
-        let spec = &self.specs[index];
+        let spec = &self.limits.specs[index];
         let Some(rate) = spec.written.rate_of().filter(|_| !spec.per_key) else { return };
         // A bucket may be small, and what is left alone in it is not lost.
         let margin = if matches!(self.limits[limit].meter, Meter::Bucket(_)) { 2.0 } else { 2.5 };
@@ -135,7 +135,7 @@ impl Engine {
         };
         let before = spec.learned.guard;
         if guard.abs_diff(before) > before / 4 {
-            self.specs[index].learned.guard = guard;
+            self.limits.specs[index].learned.guard = guard;
             self.relearn(index, now);
             let limit = self.limit_name(limit);
             self.tell(Lesson::Others { limit, rate: others });

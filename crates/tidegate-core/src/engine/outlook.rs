@@ -55,7 +55,7 @@ impl Engine {
                 (reason, limit) => Err(Refusal { reason, limit, ..refusal }),
             };
         }
-        if self.skeletons[skeleton].observe {
+        if self.routing.skeletons[skeleton].observe {
             return Ok(Outlook::Goes);
         }
         Ok(self.look_ahead(&arrival, call, now))
@@ -63,13 +63,13 @@ impl Engine {
 
     fn look_ahead(&mut self, arrival: &Arrival, call: &Call, now: Nanos) -> Outlook {
         let units = &arrival.units;
-        let arrived = Arrived { seq: self.seq + 1, at: now };
+        let arrived = Arrived { seq: self.scheduler.seq + 1, at: now };
         if let Some(lane) = self.lane_of(arrival) {
             if self.may_pass(lane, units, now) {
                 return Outlook::Goes;
             }
             let ahead = self.ahead_of_arrival(lane, arrived);
-            return self.would_wait(self.lanes[lane].bound, lane, &ahead, units, now);
+            return self.would_wait(self.scheduler.lanes[lane].bound, lane, &ahead, units, now);
         }
         // It stands in no queue, and is gone before anybody has seen it.
         let (waiter, lane) = self.seat(arrival, call, Nanos::NEVER, arrived);
@@ -90,7 +90,7 @@ impl Engine {
         units: &Units,
         now: Nanos,
     ) -> Outlook {
-        let position = 1 + self.ranked_ahead(limit, lane, ahead, self.seq + 1, now);
+        let position = 1 + self.ranked_ahead(limit, lane, ahead, self.scheduler.seq + 1, now);
         let when = match self.limits[limit].meter.is_in_flight() {
             // A slot comes back at no known time, but the next probe of a breaker goes at a known one.
             true => self.limits[limit].meter.earliest(1, 0),

@@ -41,14 +41,19 @@ impl Engine {
 
     pub(super) fn arrive(&mut self, skeleton: RouteId, call: &Call, now: Nanos) -> Arrival {
         let (loop_, class) = self.on_behalf_of(skeleton, call, now);
-        Arrival { skeleton, loop_, class, units: self.skeletons[skeleton].layout.units_of(&call.said.cost) }
+        Arrival {
+            skeleton,
+            loop_,
+            class,
+            units: self.routing.skeletons[skeleton].layout.units_of(&call.said.cost),
+        }
     }
 
     /// The loop and the base priority of a call.
     #[inline(always)]
     fn on_behalf_of(&mut self, skeleton: RouteId, call: &Call, now: Nanos) -> (LoopId, Priority) {
         let loop_ = self.loop_for(call.said.loop_id.as_ref(), now);
-        (loop_, call.said.priority.unwrap_or(self.skeletons[skeleton].priority))
+        (loop_, call.said.priority.unwrap_or(self.routing.skeletons[skeleton].priority))
     }
 
     /// Lets a call go that fits, if nobody waits at any of its limits. Else it has arrived, and it is for others to say
@@ -62,7 +67,7 @@ impl Engine {
     ) -> ControlFlow<Grant, Arrival> {
         let (loop_, class) = self.on_behalf_of(skeleton, call, now);
         let arranged;
-        let layout = &self.skeletons[skeleton].layout;
+        let layout = &self.routing.skeletons[skeleton].layout;
         let units = match layout.as_in_cost() {
             true => call.said.cost.known(),
             false => {
@@ -87,7 +92,9 @@ impl Engine {
         units: &Units,
         now: Nanos,
     ) -> Option<Grant> {
-        let Engine { skeletons, limits, specs, loops, in_flight, .. } = self;
+        let (limits, specs) = (&mut self.limits.all, &self.limits.specs);
+        let (skeletons, loops) = (&mut self.routing.skeletons, &mut self.routing.loops.all);
+        let in_flight = &mut self.in_flight;
         let held = &mut skeletons[skeleton];
         // Throttled calls count several times, which is for the longer way to see to.
         if held.penalty > 0 {
@@ -110,11 +117,11 @@ impl Engine {
             self.put_back(skeleton, loop_, units, taken, now);
             return None;
         }
-        let grant = in_flight.record(held, (skeleton, loop_, self.epoch), class, units, now);
+        let grant = in_flight.record(held, (skeleton, loop_, self.limits.epoch), class, units, now);
         if held.noted {
             self.note(&grant, now);
         }
-        if !self.lent_limits.is_empty() {
+        if !self.funding.lent_limits.is_empty() {
             self.ask_on_route(skeleton, loop_, now);
         }
         Some(grant)
@@ -139,10 +146,10 @@ impl Engine {
     /// Limits of a route that have little left of what was lent to them ask for more.
     fn ask_on_route(&mut self, skeleton: RouteId, loop_: LoopId, now: Nanos) {
         let is_low = |limit: &Limit| limit.lent.as_ref().is_some_and(|lent| lent.is_low());
-        let held = &self.skeletons[skeleton];
+        let held = &self.routing.skeletons[skeleton];
         let mut low = held.uses.iter().any(|(limit, _)| is_low(&self.limits[*limit]));
-        let mut own = self.loops.get(loop_).map_or(LimitId::NIL, |record| record.first);
-        while let Some(limit) = self.limits.get(own) {
+        let mut own = self.routing.loops.all.get(loop_).map_or(LimitId::NIL, |record| record.first);
+        while let Some(limit) = self.limits.all.get(own) {
             low |= is_low(limit);
             own = limit.sibling;
         }

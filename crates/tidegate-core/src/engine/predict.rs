@@ -31,7 +31,7 @@ impl Engine {
     pub(super) fn forecast(&mut self, ticket: Ticket, now: Nanos) -> Nanos {
         let Run { lane, like: Like { units, .. }, .. } = *self.run_of(ticket.index);
         let ahead = self.ahead_in_lane(lane, ticket.index);
-        self.forecast_behind(lane, &ahead, &units, self.lanes[lane].bound, now)
+        self.forecast_behind(lane, &ahead, &units, self.scheduler.lanes[lane].bound, now)
     }
 
     /// When a call of `lane` is expected to go that has `ahead` of its own lane before it, if `bound` holds the
@@ -46,8 +46,8 @@ impl Engine {
     ) -> Nanos {
         let mut when = now;
         // What its own lane takes before it is sure to be ahead of it at every limit.
-        for index in 0..self.lanes[lane].route.len() {
-            let (limit, slot) = self.lanes[lane].route[index];
+        for index in 0..self.scheduler.lanes[lane].route.len() {
+            let (limit, slot) = self.scheduler.lanes[lane].route[index];
             let cost = units[slot as usize];
             if cost == 0 || self.limits[limit].meter.is_in_flight() {
                 continue;
@@ -65,8 +65,8 @@ impl Engine {
 
     /// Units of the calls of a lane that came before one that is about to wait there.
     pub(super) fn ahead_of_arrival(&self, lane: LaneId, arrived: Arrived) -> [u128; MAX_UNIT_KINDS] {
-        let Lane { tail, demand, .. } = self.lanes[lane];
-        let earlier = |call: &WaiterId| self.waiters[*call].seq < arrived.seq;
+        let Lane { tail, demand, .. } = self.scheduler.lanes[lane];
+        let earlier = |call: &WaiterId| self.scheduler.waiters[*call].seq < arrived.seq;
         if earlier(&tail) {
             return demand;
         }
@@ -79,7 +79,7 @@ impl Engine {
 
     /// Units of earlier calls of the same lane.
     fn ahead_in_lane(&self, lane: LaneId, waiter: WaiterId) -> [u128; MAX_UNIT_KINDS] {
-        let held = &self.lanes[lane];
+        let held = &self.scheduler.lanes[lane];
         let mut ahead = [0; MAX_UNIT_KINDS];
         if held.tail == waiter {
             let own = &self.run_of(waiter).like.units;
@@ -95,7 +95,7 @@ impl Engine {
     /// Units of other lanes at the limit that holds this one, or will, which go before a call that has `own`
     /// units of its own lane before it.
     fn ahead_of_lane(&self, lane: LaneId, limit: LimitId, slot: u8, own: u128) -> u128 {
-        let Lane { bound, class, loop_, skeleton, .. } = self.lanes[lane];
+        let Lane { bound, class, loop_, skeleton, .. } = self.scheduler.lanes[lane];
         let Some(contention) = &self.limits[limit].contention else { return 0 };
         if bound == limit && contention.bound == 1 {
             return 0;
@@ -103,8 +103,8 @@ impl Engine {
         let higher = contention.classes[class as usize + 1..].iter().flatten().map(|class| class.demand);
         let mut ahead = higher.fold(0_u128, u128::saturating_add);
         if let Some(held) = &contention.classes[class as usize] {
-            let inverse = u128::from(self.skeletons[skeleton].inverse);
-            let mine = if bound == limit { self.lanes[lane].demand[slot as usize] } else { 0 };
+            let inverse = u128::from(self.routing.skeletons[skeleton].inverse);
+            let mine = if bound == limit { self.scheduler.lanes[lane].demand[slot as usize] } else { 0 };
             let start = held.tag(loop_).saturating_add(own.saturating_mul(inverse));
             // While this loop's tag goes from the virtual time to `start`, each other loop is served its
             // weight times that stretch.
@@ -124,8 +124,8 @@ impl Engine {
             return None;
         }
         let lane = self.run_of(ticket.index).lane;
-        let enqueued = self.waiters[ticket.index].enqueued;
-        let bound = self.lanes[lane].bound;
+        let enqueued = self.scheduler.waiters[ticket.index].enqueued;
+        let bound = self.scheduler.lanes[lane].bound;
         let slot_wait = self.limits[bound].meter.is_in_flight();
         let when = self.forecast(ticket, now);
         Some(Place {
@@ -139,8 +139,8 @@ impl Engine {
     /// How many calls at the same limit rank before one. Looks at all of them.
     fn ranked_before(&self, lane: LaneId, waiter: WaiterId, now: Nanos) -> usize {
         let ahead = self.ahead_in_lane(lane, waiter);
-        let seq = self.waiters[waiter].seq;
-        self.ranked_ahead(self.lanes[lane].bound, lane, &ahead, seq, now)
+        let seq = self.scheduler.waiters[waiter].seq;
+        self.ranked_ahead(self.scheduler.lanes[lane].bound, lane, &ahead, seq, now)
     }
 
     /// How many calls at `limit` rank before one of `lane` that has `ahead` of its own lane before it, whether the lane
@@ -153,10 +153,11 @@ impl Engine {
         seq: u64,
         now: Nanos,
     ) -> usize {
-        let Lane { bound, class, key: (own_tag, ..), skeleton, loop_, ref route, .. } = self.lanes[lane];
+        let Lane { bound, class, key: (own_tag, ..), skeleton, loop_, ref route, .. } =
+            self.scheduler.lanes[lane];
         let Some(contention) = &self.limits[limit].contention else { return 0 };
         let slot = route.iter().find(|(id, _)| *id == limit).map_or(0, |(_, slot)| *slot);
-        let inverse = u128::from(self.skeletons[skeleton].inverse);
+        let inverse = u128::from(self.routing.skeletons[skeleton].inverse);
         let tag = match &contention.classes[class as usize] {
             Some(held) if bound != limit => held.tag(loop_),
             _ => own_tag,
@@ -165,11 +166,11 @@ impl Engine {
         let mut before = 0;
         for (index, held) in contention.classes.iter().enumerate() {
             let Some(held) = held else { continue };
-            self.order.each(held.root, &mut |(_, _, other)| {
+            self.scheduler.order.each(held.root, &mut |(_, _, other)| {
                 let higher = index > class as usize && !self.passes_by_age(limit, lane, other, now);
                 let older = index < class as usize && self.passes_by_age(limit, other, lane, now);
                 if higher {
-                    before += self.lanes[other].len as usize;
+                    before += self.scheduler.lanes[other].len as usize;
                 } else if older {
                     before += 1;
                 } else if index == class as usize {
@@ -183,13 +184,13 @@ impl Engine {
 
     /// The start tags that the calls of a lane will have at the limit that holds the lane, and their arrivals.
     fn start_tags(&self, lane: LaneId) -> impl Iterator<Item = (u128, u64)> + '_ {
-        let Lane { slot, skeleton, key: (mut tag, ..), .. } = self.lanes[lane];
-        let inverse = u128::from(self.skeletons[skeleton].inverse);
+        let Lane { slot, skeleton, key: (mut tag, ..), .. } = self.scheduler.lanes[lane];
+        let inverse = u128::from(self.routing.skeletons[skeleton].inverse);
         self.calls_of(lane).map(move |call| {
             let cost = u128::from(self.run_of(call).like.units[slot as usize]);
             let start = tag;
             tag = tag.saturating_add(cost.saturating_mul(inverse));
-            (start, self.waiters[call].seq)
+            (start, self.scheduler.waiters[call].seq)
         })
     }
 }

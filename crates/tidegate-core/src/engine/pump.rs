@@ -38,14 +38,14 @@ pub(super) struct Candidate {
 impl Engine {
     /// Lets everybody go who may.
     pub(super) fn pump(&mut self, now: Nanos) {
-        while let Some((wake, limit)) = self.timers.first() {
+        while let Some((wake, limit)) = self.scheduler.timers.first() {
             if wake > now {
                 break;
             }
             self.arm(limit, Nanos::NEVER);
             self.mark(limit);
         }
-        let mut candidates = std::mem::take(&mut self.candidates);
+        let mut candidates = std::mem::take(&mut self.scheduler.candidates);
         loop {
             while let Some(limit) = self.next_marked() {
                 candidates.retain(|(at, _)| *at != limit);
@@ -62,9 +62,9 @@ impl Engine {
                 true => self.let_line_go(best.lane, now),
                 false => self.let_go(best, now),
             }
-            self.dirty.extend(candidates.drain(..).map(|(limit, _)| Reverse(limit)));
+            self.scheduler.dirty.extend(candidates.drain(..).map(|(limit, _)| Reverse(limit)));
         }
-        self.candidates = candidates;
+        self.scheduler.candidates = candidates;
     }
 
     /// The best by standing of those that need not let another go first.
@@ -96,9 +96,9 @@ impl Engine {
 
     /// The first of the limits to look at; each is looked at once, however often it was marked.
     fn next_marked(&mut self) -> Option<LimitId> {
-        let Reverse(limit) = self.dirty.pop()?;
-        while self.dirty.peek() == Some(&Reverse(limit)) {
-            self.dirty.pop();
+        let Reverse(limit) = self.scheduler.dirty.pop()?;
+        while self.scheduler.dirty.peek() == Some(&Reverse(limit)) {
+            self.scheduler.dirty.pop();
         }
         Some(limit)
     }
@@ -128,12 +128,12 @@ impl Engine {
                     }
                     if self.limits[limit].meter.is_in_flight() {
                         self.note_booking(limit, lane, Nanos::NEVER);
-                        self.want_loan(limit, units[self.lanes[lane].slot as usize], now);
+                        self.want_loan(limit, units[self.scheduler.lanes[lane].slot as usize], now);
                         return None;
                     }
                     let booked = self.booking(lane, now);
                     self.note_booking(limit, lane, booked);
-                    self.want_loan(limit, units[self.lanes[lane].slot as usize], now);
+                    self.want_loan(limit, units[self.scheduler.lanes[lane].slot as usize], now);
                     if self.waits_alone(limit, lane) {
                         return None;
                     }
@@ -145,7 +145,7 @@ impl Engine {
 
     /// Whether all that waits at a limit are calls like the first of them: what holds that one holds them all.
     fn waits_alone(&self, limit: LimitId, first: LaneId) -> bool {
-        let Lane { head, len, .. } = self.lanes[first];
+        let Lane { head, len, .. } = self.scheduler.lanes[first];
         let bound = self.limits[limit].contention.as_ref().map_or(0, |held| held.bound);
         bound == 1 && self.run_of(head).len == len
     }
@@ -162,7 +162,7 @@ impl Engine {
         };
         let room = held.room(0, now);
         let classes = held.contention.iter().flat_map(|held| held.classes.iter().flatten());
-        if let Some(least) = classes.filter_map(|class| self.order.summary(class.root)).min() {
+        if let Some(least) = classes.filter_map(|class| self.scheduler.order.summary(class.root)).min() {
             let grows = self.grows_beside(limit, first, least, now);
             self.arm_sooner(limit, grows);
         }
@@ -170,7 +170,7 @@ impl Engine {
             let root = self.class(limit, class as u8).map_or(NIL, |class| class.root);
             let mut after: Option<LaneKey> = None;
             // As room grows others may fit before the first one's time.
-            if spare > room && self.order.find(root, None, &mut |least| *least <= spare).is_some() {
+            if spare > room && self.scheduler.order.find(root, None, &mut |least| *least <= spare).is_some() {
                 let grows = self.limits[limit].earliest(room.saturating_add(1), 0, now);
                 if grows > now {
                     self.arm_sooner(limit, grows);
@@ -179,7 +179,9 @@ impl Engine {
             let bound = room.min(spare);
             loop {
                 let root = self.class(limit, class as u8).map_or(NIL, |class| class.root);
-                let Some(key) = self.order.find(root, after, &mut |least| *least <= bound) else { break };
+                let Some(key) = self.scheduler.order.find(root, after, &mut |least| *least <= bound) else {
+                    break;
+                };
                 after = Some(key);
                 let lane = key.2;
                 if let Some(waiter) = self.fitting(lane, now) {
@@ -203,19 +205,20 @@ impl Engine {
     fn fitting(&mut self, lane: LaneId, now: Nanos) -> Option<WaiterId> {
         let allowed = self.allowance(lane, now)?;
         let fits = |units: &Units| units.iter().zip(&allowed).all(|(units, allowed)| units <= allowed);
-        let run = self.run_order.find(self.lanes[lane].runs, None, &mut |units| fits(units));
-        run.map(|(_, run)| self.runs[run].first)
+        let run =
+            self.scheduler.run_order.find(self.scheduler.lanes[lane].runs, None, &mut |units| fits(units));
+        run.map(|(_, run)| self.scheduler.runs[run].first)
     }
 
     /// Grants a call: takes it out of its lane, spends its units everywhere, charges its loop.
     fn let_go(&mut self, candidate: Candidate, now: Nanos) {
         let Candidate { lane, waiter, in_turn } = candidate;
-        let Lane { ref route, bound, loop_, class, skeleton, .. } = self.lanes[lane];
+        let Lane { ref route, bound, loop_, class, skeleton, .. } = self.scheduler.lanes[lane];
         let route: Arc<[Use]> = route.clone();
-        let held = &self.waiters[waiter];
+        let held = &self.scheduler.waiters[waiter];
         let (units, enqueued) = (self.run_of(waiter).like.units, held.enqueued);
         let ticket = Ticket { index: waiter, generation: held.generation };
-        let held_by = self.lanes[lane].stations.longest(enqueued, now);
+        let held_by = self.scheduler.lanes[lane].stations.longest(enqueued, now);
 
         let paced = !bound.is_nil() && !self.limits[bound].meter.is_in_flight();
         let stamp = match paced && in_turn {
@@ -234,7 +237,7 @@ impl Engine {
         }
         self.pull_waiter(waiter);
         self.mark_route(&route);
-        self.verdicts.push((ticket, Verdict::Granted(grant)));
+        self.scheduler.verdicts.push((ticket, Verdict::Granted(grant)));
     }
 
     /// The time that a call which goes in turn is paced from: when it was booked for, unless that is too long ago.
@@ -245,7 +248,7 @@ impl Engine {
     /// Books what went past a higher priority, or took what is reserved for it, by age; and what others that
     /// went in turn earn those who wait.
     fn keep_credit(&mut self, lane: LaneId, in_turn: bool, units: &Units, now: Nanos) {
-        let Lane { class, skeleton, bound, ref route, .. } = self.lanes[lane];
+        let Lane { class, skeleton, bound, ref route, .. } = self.scheduler.lanes[lane];
         let route = route.clone();
         for &(limit, slot) in route.iter() {
             let cost = units[slot as usize];
@@ -298,8 +301,8 @@ impl Engine {
 
     /// Finds out anew whether room is all that matters at a limit.
     pub(super) fn see_if_plain(&mut self, limit: LimitId) {
-        let held = &mut self.limits[limit];
-        let reserved = self.specs[held.spec].withheld != [0; 4];
+        let held = &mut self.limits.all[limit];
+        let reserved = self.limits.specs[held.spec].withheld != [0; 4];
         let open = !reserved && held.contention.is_none();
         (held.plain, held.promised) = (open && held.lent.is_none(), open && held.lent.is_some());
     }
@@ -316,7 +319,7 @@ impl Engine {
         stamp: Nanos,
         now: Nanos,
     ) -> Grant {
-        let penalty = self.skeletons[skeleton].penalty;
+        let penalty = self.routing.skeletons[skeleton].penalty;
         let first_after_window = self.is_first_after_window(route);
         for &(limit, slot) in route {
             let cost = units[slot as usize];
@@ -343,6 +346,6 @@ impl Engine {
     pub(super) fn is_first_after_window(&self, route: &[Use]) -> bool {
         let is_fresh =
             |(limit, _): &Use| matches!(&self.limits[*limit].meter, Meter::Hold(hold) if hold.is_fresh());
-        !self.windows.is_empty() && route.iter().any(is_fresh)
+        !self.upstream.windows.is_empty() && route.iter().any(is_fresh)
     }
 }

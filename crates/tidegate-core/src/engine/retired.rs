@@ -41,14 +41,14 @@ impl Retired {
 impl Engine {
     /// Frees the place of a limit that the config no longer has, and keeps what was spent of it.
     pub(super) fn retire(&mut self, limit: LimitId, now: Nanos) {
-        let held = &mut self.limits[limit];
+        let held = &mut self.limits.all[limit];
         let counts = held.meter.counts() && !held.meter.is_in_flight();
         // Brings it up to now, so that what no longer counts is not kept.
         if counts && held.meter.used(now) > 0 && held.meter.full_at() > now {
-            let definition = &self.specs[held.spec].definition;
+            let definition = &self.limits.specs[held.spec].definition;
             let kept = Kept::of(definition, &held.meter, 0, std::time::Duration::ZERO);
             let name = self.limit_name(limit);
-            self.retired.limits.extend(kept.map(|kept| (name, kept)));
+            self.limits.retired.limits.extend(kept.map(|kept| (name, kept)));
         }
         self.remove_limit(limit);
     }
@@ -56,46 +56,46 @@ impl Engine {
     /// Gives a limit that was just made what was spent before one of its name was removed. Returns whether there was
     /// anything.
     pub(super) fn bring_back(&mut self, limit: LimitId, now: Nanos) -> bool {
-        if self.retired.limits.is_empty() {
+        if self.limits.retired.limits.is_empty() {
             return false;
         }
         let name = self.limit_name(limit);
-        let Some(kept) = self.retired.limits.remove(&name) else { return false };
+        let Some(kept) = self.limits.retired.limits.remove(&name) else { return false };
         self.revive(limit, &kept, 0, now).is_ok()
     }
 
     /// Keeps a backoff window whose service or limit the config no longer has.
     pub(super) fn retire_window(&mut self, key: Arc<str>, ends: [Nanos; 3]) {
-        self.retired.windows.retain(|(known, ..)| *known != key);
-        self.retired.windows.push((key, ends));
+        self.limits.retired.windows.retain(|(known, ..)| *known != key);
+        self.limits.retired.windows.push((key, ends));
     }
 
     /// Opens again the windows whose service or limit came back, and forgets what no longer counts.
     pub(super) fn bring_back_windows(&mut self, now: Nanos) {
-        for (key, ends) in std::mem::take(&mut self.retired.windows) {
+        for (key, ends) in std::mem::take(&mut self.limits.retired.windows) {
             let [until, tail, _] = ends;
             if until.max(tail) <= now {
                 continue;
             }
             match self.scope_named(&key) {
                 Some(_) => self.reopen(&key, ends, now),
-                None => self.retired.windows.push((key, ends)),
+                None => self.limits.retired.windows.push((key, ends)),
             }
         }
     }
 
     /// Forgets limits of which nothing counts any more.
     pub(super) fn forget_retired(&mut self, now: Nanos) {
-        let offset = self.unix_offset;
+        let offset = self.limits.unix_offset;
         let mut over = Vec::new();
-        self.retired.limits.retain(|name, kept| {
+        self.limits.retired.limits.retain(|name, kept| {
             let counts = kept.revive(now, offset).is_ok_and(|(_, meter)| meter.full_at() > now);
             if !counts {
                 over.push(name.clone());
             }
             counts
         });
-        if let Some(book) = &mut self.book {
+        if let Some(book) = &mut self.funding.book {
             book.gone.extend(over);
         }
     }

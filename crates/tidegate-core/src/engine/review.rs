@@ -12,46 +12,46 @@ impl Engine {
     /// Puts into force what was learned while a call ended; nobody goes yet.
     #[inline]
     pub(super) fn plan_what_was_learned(&mut self, now: Nanos) {
-        while let Some(spec) = self.school.unplanned.pop_first() {
+        while let Some(spec) = self.upstream.school.unplanned.pop_first() {
             self.relearn(spec, now);
-            let limit = self.specs[spec].shared;
+            let limit = self.limits.specs[spec].shared;
             if !limit.is_nil() {
-                let burst = self.specs[spec].learned.burst;
+                let burst = self.limits.specs[spec].learned.burst;
                 let limit = self.limit_name(limit);
                 self.tell(Lesson::Burst { limit, burst });
             }
         }
-        if std::mem::take(&mut self.school.replan) {
+        if std::mem::take(&mut self.upstream.school.replan) {
             self.fit_all(now);
         }
     }
 
     /// Looks at what was learned and is due.
     pub(super) fn review(&mut self, now: Nanos) {
-        let mirrored: Vec<LimitId> = self.school.mirrors.keys().copied().collect();
+        let mirrored: Vec<LimitId> = self.upstream.school.mirrors.keys().copied().collect();
         for limit in mirrored {
-            let spec = &self.specs[self.limits[limit].spec];
+            let spec = &self.limits.specs[self.limits[limit].spec];
             let Some(window) = spec.written.rate_of().map(|rate| rate.window()) else { continue };
             while let Some((units, charged)) =
-                self.school.mirrors.get_mut(&limit).and_then(|mirror| mirror.expired(window, now))
+                self.upstream.school.mirrors.get_mut(&limit).and_then(|mirror| mirror.expired(window, now))
             {
                 self.give_back_to_others(limit, units, charged, now);
             }
-            let unheard = self.school.mirrors.get_mut(&limit).and_then(|mirror| mirror.unheard(now));
+            let unheard = self.upstream.school.mirrors.get_mut(&limit).and_then(|mirror| mirror.unheard(now));
             if let Some(units) = unheard {
                 let charged = self.charge_others(limit, units, now);
-                if let Some(mirror) = self.school.mirrors.get_mut(&limit) {
+                if let Some(mirror) = self.upstream.school.mirrors.get_mut(&limit) {
                     mirror.expect(charged, now);
                 }
             }
         }
-        let felt: Vec<SpecId> = self.school.ceilings.keys().copied().collect();
+        let felt: Vec<SpecId> = self.upstream.school.ceilings.keys().copied().collect();
         for spec in felt {
-            let Some(rate) = self.specs[spec].written.rate_of() else { continue };
-            let units = self.specs[spec].learned.told(rate.units());
-            let Some(felt) = self.school.ceilings.get_mut(&spec) else { continue };
+            let Some(rate) = self.limits.specs[spec].written.rate_of() else { continue };
+            let units = self.limits.specs[spec].learned.told(rate.units());
+            let Some(felt) = self.upstream.school.ceilings.get_mut(&spec) else { continue };
             let through = felt.tally.sum(now) as f64 / units as f64;
-            let limit = self.specs[spec].shared;
+            let limit = self.limits.specs[spec].shared;
             if felt.ceiling.look(through, rate.window(), now) && !limit.is_nil() {
                 self.feel(spec, limit, now);
             }
@@ -63,17 +63,18 @@ impl Engine {
 
     pub(super) fn see_what_is_due(&mut self) {
         let window = |limit: &LimitId| {
-            let spec = &self.specs[self.limits[*limit].spec];
+            let spec = &self.limits.specs[self.limits[*limit].spec];
             spec.written.rate_of().map_or(Duration::ZERO, |rate| rate.window())
         };
         let due = |(limit, mirror): (&LimitId, &Mirror)| mirror.due(window(limit)).min(mirror.next_unheard());
-        let mirrors = self.school.mirrors.iter().map(due);
-        let ceilings = self.school.ceilings.values().map(|felt| felt.ceiling.due());
-        let overloads = self.school.overloads.values().map(|overload| overload.due());
-        let ramp = self.school.ramps.values().map(|ramp| ramp.due()).min().unwrap_or(Nanos::NEVER);
-        self.school.due = mirrors.chain(ceilings).chain(overloads).min().unwrap_or(Nanos::NEVER).min(ramp);
+        let mirrors = self.upstream.school.mirrors.iter().map(due);
+        let ceilings = self.upstream.school.ceilings.values().map(|felt| felt.ceiling.due());
+        let overloads = self.upstream.school.overloads.values().map(|overload| overload.due());
+        let ramp = self.upstream.school.ramps.values().map(|ramp| ramp.due()).min().unwrap_or(Nanos::NEVER);
+        self.upstream.school.due =
+            mirrors.chain(ceilings).chain(overloads).min().unwrap_or(Nanos::NEVER).min(ramp);
         // Before the first call after a rest goes, it is to be known that there was one.
-        self.school.ramp_due = ramp;
-        self.windows_due = self.windows_due.min(ramp);
+        self.upstream.school.ramp_due = ramp;
+        self.upstream.windows_due = self.upstream.windows_due.min(ramp);
     }
 }

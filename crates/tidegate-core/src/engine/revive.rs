@@ -18,8 +18,8 @@ impl Engine {
 
     /// Counts a limit as spent if that may be so: what was spent within the last window is not known. Returns whether it is.
     fn begin_as_spent(&mut self, limit: LimitId, now: Nanos) -> bool {
-        let spec = &self.specs[self.limits[limit].spec];
-        let Some(book) = &self.book else { return false };
+        let spec = &self.limits.specs[self.limits[limit].spec];
+        let Some(book) = &self.funding.book else { return false };
         let keyed = if spec.per_key { book.unknown_keys } else { None };
         let Some(at) = book.unknown.max(keyed) else { return false };
         let counts = spec.written.rate_of().map_or(super::book::LONGEST, |rate| rate.window());
@@ -29,23 +29,25 @@ impl Engine {
         let spent = spec.definition.whole().saturating_sub(self.limits[limit].meter.used(now));
         self.count_as_spent(limit, spent, super::book::LONGEST, now);
         let name = self.limit_name(limit);
-        self.book.iter_mut().for_each(|book| book.began_spent.push(name.clone()));
+        self.funding.book.iter_mut().for_each(|book| book.began_spent.push(name.clone()));
         true
     }
 
     /// Gives a limit that was just made its page, or what it may have spent without one.
     fn claim_page(&mut self, limit: LimitId, now: Nanos) -> bool {
-        let Some(book) = &self.book else { return false };
+        let Some(book) = &self.funding.book else { return false };
         if book.unclaimed.is_empty() && book.crashed.is_none() {
             return false;
         }
         let (name, spec) = (self.limit_name(limit), self.limits[limit].spec);
-        let Some(book) = &mut self.book else { return false };
-        let seed = match (&book.crashed, self.specs[spec].shared == limit) {
+        let Some(book) = &mut self.funding.book else { return false };
+        let seed = match (&book.crashed, self.limits.specs[spec].shared == limit) {
             (Some((at, seeds)), false) => {
-                let most =
-                    self.specs[spec].written.rate_of().map_or(super::book::LONGEST, |rate| rate.window());
-                let seed = seeds.get(&self.specs[spec].seed_name()).copied();
+                let most = self.limits.specs[spec]
+                    .written
+                    .rate_of()
+                    .map_or(super::book::LONGEST, |rate| rate.window());
+                let seed = seeds.get(&self.limits.specs[spec].seed_name()).copied();
                 seed.filter(|_| at.after(most) > now).map(|seed| (seed, *at))
             }
             _ => None,
@@ -59,7 +61,7 @@ impl Engine {
                 true
             }
             (None, Some((seed, at))) => {
-                let meter = self.specs[spec].definition.meter(at, self.unix_offset);
+                let meter = self.limits.specs[spec].definition.meter(at, self.limits.unix_offset);
                 self.limits[limit].meter = meter;
                 self.count_as_spent(limit, seed, super::book::LONGEST, at);
                 true
@@ -75,7 +77,7 @@ impl Engine {
         promised: u64,
         now: Nanos,
     ) -> Result<(), Impossible> {
-        let (old, meter) = kept.revive(now, self.unix_offset)?;
+        let (old, meter) = kept.revive(now, self.limits.unix_offset)?;
         let spec = self.limits[limit].spec;
         let held = match &meter {
             Meter::InFlight(held) => held.used(now),
@@ -86,7 +88,7 @@ impl Engine {
             self.hold_for(limit, held, now.after(grace));
         }
         self.count_as_spent(limit, promised, kept.grace().unwrap_or_default(), now);
-        let (definition, offset) = (self.specs[spec].definition.clone(), self.unix_offset);
+        let (definition, offset) = (self.limits.specs[spec].definition.clone(), self.limits.unix_offset);
         definition.change(&mut self.limits[limit].meter, now, offset, &old);
         Ok(())
     }
@@ -104,15 +106,15 @@ impl Engine {
 
     /// Slots of calls that nobody will report the end of.
     fn hold_for(&mut self, limit: LimitId, units: u64, until: Nanos) {
-        if let Some(book) = self.book.as_mut().filter(|_| units > 0) {
+        if let Some(book) = self.funding.book.as_mut().filter(|_| units > 0) {
             book.orphans.push((until, limit, units));
-            self.windows_due = self.windows_due.min(until);
+            self.upstream.windows_due = self.upstream.windows_due.min(until);
         }
     }
 
     /// Calls that were in flight when the engine before this one ended have ended too by now. Says when the next have.
     pub(super) fn release_orphans(&mut self, now: Nanos) -> Nanos {
-        let Some(book) = self.book.as_mut().filter(|book| !book.orphans.is_empty()) else {
+        let Some(book) = self.funding.book.as_mut().filter(|book| !book.orphans.is_empty()) else {
             return Nanos::NEVER;
         };
         let over: Vec<_> = book.orphans.extract_if(.., |(until, ..)| *until <= now).collect();
@@ -126,8 +128,8 @@ impl Engine {
 
     /// Looks through what nobody has claimed: what no longer matters is forgotten.
     pub(super) fn forget_what_is_over(&mut self, now: Nanos) {
-        let offset = self.unix_offset;
-        let Some(book) = &mut self.book else { return };
+        let offset = self.limits.unix_offset;
+        let Some(book) = &mut self.funding.book else { return };
         let mut over = Vec::new();
         for (name, kept) in &book.unclaimed {
             let Ok((_, mut meter)) = kept.revive(now, offset) else { continue };

@@ -147,40 +147,38 @@ impl Engine {
     /// The skeleton of a call's route, if it was found before under this config.
     #[inline]
     pub(super) fn known_route(&self, call: &Call) -> Option<RouteId> {
-        let cached = call.said.route.load(Ordering::Relaxed);
-        ((cached >> 32) as u32 == self.tag).then_some(RouteId::from_number(cached as u32))
+        self.routing.tag.route(call.said.route.load(Ordering::Relaxed))
     }
 
     /// The skeleton of a call's route.
     #[inline(never)]
     pub(super) fn find_route(&mut self, call: &Call, now: Nanos) -> Result<RouteId, Refusal> {
         let skeleton = self.resolve_shape(&call.said.shape, now)?;
-        call.said.route.store(u64::from(self.tag) << 32 | u64::from(skeleton.number()), Ordering::Relaxed);
+        call.said.route.store(self.routing.tag.mark(skeleton), Ordering::Relaxed);
         Ok(skeleton)
     }
 
     pub(super) fn resolve_shape(&mut self, shape: &Arc<Shape>, now: Nanos) -> Result<RouteId, Refusal> {
-        let found = shape.found.0.load(Ordering::Relaxed);
-        if (found >> 32) as u32 == self.tag {
-            return Ok(RouteId::from_number(found as u32));
+        if let Some(found) = self.routing.tag.route(shape.found.0.load(Ordering::Relaxed)) {
+            return Ok(found);
         }
         let skeleton = self.look_up(shape, now)?;
-        shape.found.0.store(u64::from(self.tag) << 32 | u64::from(skeleton.number()), Ordering::Relaxed);
+        shape.found.0.store(self.routing.tag.mark(skeleton), Ordering::Relaxed);
         Ok(skeleton)
     }
 
     fn look_up(&mut self, shape: &Arc<Shape>, now: Nanos) -> Result<RouteId, Refusal> {
-        if let Some(skeleton) = self.shapes.get(shape) {
+        if let Some(skeleton) = self.routing.shapes.get(shape) {
             return Ok(*skeleton);
         }
         let unknown = || Refusal::bare(Reason::UnknownService((&*shape.service).into()));
         let service = self.service_named(&shape.service).ok_or_else(unknown)?;
-        let held = &self.services[service];
+        let held = &self.routing.services[service];
         let pick = |patterns: &[(Pattern, Vec<SpecId>)], text: Option<&str>| -> Option<Box<str>> {
             let found = most_specific(patterns.iter().map(|(pattern, _)| pattern).enumerate(), text?)?;
             Some(patterns[found].0.text().into())
         };
-        let loop_type = shape.loop_type.clone().filter(|name| self.loop_types.contains_key(name));
+        let loop_type = shape.loop_type.clone().filter(|name| self.routing.loop_types.contains_key(name));
         let models = [&shape.model, &shape.other_model];
         let [mut model, mut second_model] = models.map(|model| pick(&held.models, model.as_deref()));
         let set_apart = models.into_iter().flatten().find(|name| held.other_models.contains(name)).cloned();
@@ -194,25 +192,25 @@ impl Engine {
             model,
             second_model,
             loop_type,
-            key: shape.key.as_ref().filter(|_| held.per_key).map(|key| key.fingerprint(&self.salt)),
+            key: shape.key.as_ref().filter(|_| held.per_key).map(|key| key.fingerprint(&self.routing.salt)),
         };
-        let skeleton = match self.skeleton_index.get(&key) {
+        let skeleton = match self.routing.skeleton_index.get(&key) {
             Some(skeleton) => *skeleton,
             None => self.make_skeleton(key, now),
         };
-        if self.shapes.len() >= MAX_SHAPES {
-            self.shapes.clear();
+        if self.routing.shapes.len() >= MAX_SHAPES {
+            self.routing.shapes.clear();
         }
-        self.shapes.insert(shape.clone(), skeleton);
+        self.routing.shapes.insert(shape.clone(), skeleton);
         Ok(skeleton)
     }
 
     /// A service of the config by its name. A call that names none goes to the only one there is.
     pub(super) fn service_named(&self, name: &str) -> Option<ServiceId> {
-        let lives = |service: &ServiceId| !self.services[*service].gone;
-        match self.service_index.get(name) {
+        let lives = |service: &ServiceId| !self.routing.services[*service].gone;
+        match self.routing.service_index.get(name) {
             None if name.is_empty() => {
-                let mut living = self.service_index.values().copied().filter(lives);
+                let mut living = self.routing.service_index.values().copied().filter(lives);
                 living.next().filter(|_| living.next().is_none())
             }
             known => known.copied().filter(lives),
@@ -220,7 +218,7 @@ impl Engine {
     }
 
     fn make_skeleton(&mut self, key: SkeletonKey, now: Nanos) -> RouteId {
-        if key.key.is_some() && self.skeleton_index.len() >= self.key_gc_at {
+        if key.key.is_some() && self.routing.skeleton_index.len() >= self.routing.key_gc_at {
             self.forget_idle_keys(now);
         }
         let skeleton = Skeleton {
@@ -244,11 +242,11 @@ impl Engine {
             lanes: 0,
             granted: 0,
         };
-        let (index, old) = self.skeletons.replace_free(skeleton);
+        let (index, old) = self.routing.skeletons.replace_free(skeleton);
         if let Some(old) = old {
-            self.services[old.service].counts.granted += old.granted;
+            self.routing.services[old.service].counts.granted += old.granted;
         }
-        self.skeleton_index.insert(key, index);
+        self.routing.skeleton_index.insert(key, index);
         self.route_skeleton(index, now);
         index
     }
@@ -256,11 +254,11 @@ impl Engine {
     /// Drops the routes and limits of API keys that nothing uses and to which nothing would be forgiven.
     /// It is done when their number has doubled since the last time, so each new key pays for a few.
     fn forget_idle_keys(&mut self, now: Nanos) {
-        let own = |engine: &Engine, limit: LimitId| engine.specs[engine.limits[limit].spec].per_key;
+        let own = |engine: &Engine, limit: LimitId| engine.limits.specs[engine.limits[limit].spec].per_key;
         let mut busy: hashbrown::HashSet<Box<str>> = hashbrown::HashSet::new();
-        for (key, skeleton) in &self.skeleton_index {
+        for (key, skeleton) in &self.routing.skeleton_index {
             let Some(name) = &key.key else { continue };
-            let held = &self.skeletons[*skeleton];
+            let held = &self.routing.skeletons[*skeleton];
             let spent = held
                 .uses
                 .iter()
@@ -271,7 +269,7 @@ impl Engine {
             }
         }
         let idle = |name: &str| !name.is_empty() && !busy.contains(name);
-        let (skeletons, index) = (&mut self.skeletons, &mut self.skeleton_index);
+        let (skeletons, index) = (&mut self.routing.skeletons, &mut self.routing.skeleton_index);
         index.retain(|key, skeleton| {
             let gone = key.key.as_deref().is_some_and(idle);
             if gone {
@@ -280,32 +278,32 @@ impl Engine {
             !gone
         });
         // Freed in an order that does not depend on the hash map's.
-        self.skeletons.sort_free();
-        let unused = self.key_limits.matching(|_, name| idle(name));
+        self.routing.skeletons.sort_free();
+        let unused = self.limits.key_limits.matching(|_, name| idle(name));
         // While their keys are known: they are part of the names that their pages have.
         for limit in unused {
             self.remove_limit(limit);
         }
-        self.key_limits.forget(|_, name| idle(name));
+        self.limits.key_limits.forget(|_, name| idle(name));
         // Routes that calls and shapes remember may be gone.
         self.routes_changed();
-        self.key_gc_at = (2 * self.skeleton_index.len()).max(MAX_KEY_SKELETONS);
+        self.routing.key_gc_at = (2 * self.routing.skeleton_index.len()).max(MAX_KEY_SKELETONS);
     }
 
     /// Lists the limits that a skeleton's calls must pass, under the config in force.
     pub(super) fn route_skeleton(&mut self, index: RouteId, now: Nanos) {
-        let key = self.skeletons[index].key.clone();
-        let service = &self.services[key.service];
+        let key = self.routing.skeletons[index].key.clone();
+        let service = &self.routing.services[key.service];
         let of = |patterns: &[(Pattern, Vec<SpecId>)], text: &Option<Box<str>>| -> Vec<SpecId> {
             let found = patterns.iter().find(|(pattern, _)| Some(pattern.text()) == text.as_deref());
             found.map(|(_, specs)| specs.clone()).unwrap_or_default()
         };
-        let mut specs = self.global.clone();
+        let mut specs = self.routing.global.clone();
         specs.extend(&service.specs);
         specs.extend(of(&service.endpoints, &key.endpoint));
         specs.extend(of(&service.models, &key.model));
         specs.extend(of(&service.models, &key.second_model));
-        let loop_type = key.loop_type.as_ref().and_then(|name| self.loop_types.get(name)).cloned();
+        let loop_type = key.loop_type.as_ref().and_then(|name| self.routing.loop_types.get(name)).cloned();
         specs.extend(loop_type.iter().flat_map(|loop_type| &loop_type.specs));
         let (observe, keep, penalty) =
             (service.observe, service.keep, service.backoff.byte_penalty_multiplier.max(1));
@@ -313,36 +311,37 @@ impl Engine {
         let own = endpoints.iter().find(|(pattern, _)| Some(pattern) == key.endpoint.as_ref());
         specs.extend(own.map(|(_, spec)| *spec).or(service.breakers.others));
 
-        let counted = specs.iter().chain(&self.loop_specs);
+        let counted = specs.iter().chain(&self.routing.loop_specs);
         let used: Vec<Dimension> =
-            counted.filter_map(|spec| self.specs[*spec].definition.dimension()).collect();
-        self.skeletons[index].layout.lay_out(&used);
+            counted.filter_map(|spec| self.limits.specs[*spec].definition.dimension()).collect();
+        self.routing.skeletons[index].layout.lay_out(&used);
         let mut uses = Vec::with_capacity(specs.len());
         let mut throttles = Vec::new();
         for spec in specs {
             let limit = self.instance(spec, key.key.as_deref(), now);
-            let throttled = matches!(self.specs[spec].definition.counts, Counts::Throttled(_));
+            let throttled = matches!(self.limits.specs[spec].definition.counts, Counts::Throttled(_));
             let kind = if throttled { &mut throttles } else { &mut uses };
             kind.push((limit, self.slot_of(index, spec)));
         }
-        let loop_slots = self.loop_specs.iter().map(|spec| self.slot_of(index, *spec)).collect();
+        let loop_slots = self.routing.loop_specs.iter().map(|spec| self.slot_of(index, *spec)).collect();
         let meter = |limit: LimitId| &self.limits[limit].meter;
         let slots = uses.iter().filter(|(limit, _)| matches!(meter(*limit), Meter::InFlight(_)));
         let slots = slots.copied().collect();
         let breaker = uses.iter().find(|(limit, _)| matches!(meter(*limit), Meter::Circuit(_)));
         let breaker = breaker.map_or(LimitId::NIL, |(limit, _)| *limit);
         // Windows on a limit look for it among these.
-        self.skeletons[index].uses = uses;
+        self.routing.skeletons[index].uses = uses;
         let (windows, throttled) = self.windows_on(index, now);
         if throttles.is_empty() {
             throttles.extend(self.throttle_by_rate(index, throttled, now));
         }
-        let budget = |spec: SpecId| matches!(self.specs[spec].definition.counts, Counts::ByteBudget(_));
-        let uses = &self.skeletons[index].uses;
+        let budget =
+            |spec: SpecId| matches!(self.limits.specs[spec].definition.counts, Counts::ByteBudget(_));
+        let uses = &self.routing.skeletons[index].uses;
         let dearer = !throttles.is_empty()
             || uses.iter().any(|(limit, _)| budget(self.limits[*limit].spec))
-            || self.loop_specs.iter().any(|spec| budget(*spec));
-        let skeleton = &mut self.skeletons[index];
+            || self.routing.loop_specs.iter().any(|spec| budget(*spec));
+        let skeleton = &mut self.routing.skeletons[index];
         skeleton.throttled = throttled;
         skeleton.penalty = if throttled && dearer { penalty } else { 0 };
         if throttled {
@@ -353,7 +352,7 @@ impl Engine {
         skeleton.throttles = throttles;
         skeleton.breaker = breaker;
         self.see_what_is_mirrored(index);
-        let skeleton = &mut self.skeletons[index];
+        let skeleton = &mut self.routing.skeletons[index];
         skeleton.loop_slots = loop_slots;
         skeleton.observe = observe;
         skeleton.keep = keep;
@@ -362,28 +361,28 @@ impl Engine {
     }
 
     fn slot_of(&self, skeleton: RouteId, spec: SpecId) -> u8 {
-        let dimension = self.specs[spec].definition.dimension();
-        dimension.map_or(SLOT, |dimension| self.skeletons[skeleton].layout.slot(&dimension))
+        let dimension = self.limits.specs[spec].definition.dimension();
+        dimension.map_or(SLOT, |dimension| self.routing.skeletons[skeleton].layout.slot(&dimension))
     }
 
     /// The limit that a definition stands for: the one that all share, or the one of this API key.
     pub(super) fn instance(&mut self, spec: SpecId, key: Option<&str>, now: Nanos) -> LimitId {
-        let held = &self.specs[spec];
+        let held = &self.limits.specs[spec];
         let key = match key {
             Some(key) if held.per_key => key,
             _ if !held.shared.is_nil() => return held.shared,
             // Calls without a key share an instance.
             _ => "",
         };
-        if let Some(limit) = self.key_limits.get(spec, key) {
+        if let Some(limit) = self.limits.key_limits.get(spec, key) {
             return limit;
         }
-        let meter = self.specs[spec].definition.meter(now, self.unix_offset);
-        let limit = self.add_limit(Limit::new(spec, &self.specs[spec], meter, self.epoch));
-        if key.is_empty() && !self.specs[spec].per_key {
-            self.specs[spec].shared = limit;
+        let meter = self.limits.specs[spec].definition.meter(now, self.limits.unix_offset);
+        let limit = self.add_limit(Limit::new(spec, &self.limits.specs[spec], meter, self.limits.epoch));
+        if key.is_empty() && !self.limits.specs[spec].per_key {
+            self.limits.specs[spec].shared = limit;
         } else {
-            self.key_limits.insert(spec, key, limit);
+            self.limits.key_limits.insert(spec, key, limit);
         }
         self.promise_for(limit, now);
         limit
@@ -391,9 +390,9 @@ impl Engine {
 
     /// All limits of a route: the skeleton's, then the loop's.
     pub(super) fn route_of(&self, skeleton: RouteId, loop_: LoopId) -> Vec<Use> {
-        let held = &self.skeletons[skeleton];
+        let held = &self.routing.skeletons[skeleton];
         let mut route = held.uses.clone();
-        let mut at = self.loops.get(loop_).map_or(LimitId::NIL, |record| record.first);
+        let mut at = self.routing.loops.all.get(loop_).map_or(LimitId::NIL, |record| record.first);
         for slot in &held.loop_slots {
             if at.is_nil() {
                 break;
@@ -410,7 +409,7 @@ impl Engine {
         if cost.bad().is_some() {
             return Err(Refusal::bare(Reason::InvalidCost));
         }
-        match cost.custom().iter().find(|(name, _)| !self.customs.contains(name)) {
+        match cost.custom().iter().find(|(name, _)| !self.routing.customs.contains(name)) {
             Some((name, _)) => Err(Refusal::bare(Reason::UnknownDimension(name.clone()))),
             None => Ok(()),
         }

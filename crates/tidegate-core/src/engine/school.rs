@@ -108,9 +108,9 @@ impl School {
 impl Engine {
     /// Which limits of a route replies have told of.
     pub(super) fn see_what_is_mirrored(&mut self, skeleton: RouteId) {
-        let ramps = self.has_ramp(self.skeletons[skeleton].service);
-        let mirrors = &self.school.mirrors;
-        let held = &mut self.skeletons[skeleton];
+        let ramps = self.has_ramp(self.routing.skeletons[skeleton].service);
+        let mirrors = &self.upstream.school.mirrors;
+        let held = &mut self.routing.skeletons[skeleton];
         held.mirrored = held.uses.iter().copied().filter(|(limit, _)| mirrors.contains_key(limit)).collect();
         held.noted = ramps || !held.breaker.is_nil() || !held.mirrored.is_empty();
     }
@@ -120,10 +120,11 @@ impl Engine {
     pub(super) fn note(&mut self, grant: &Grant, now: Nanos) {
         let index = grant.index();
         let InFlightCall { skeleton, units, .. } = self.in_flight[grant];
-        let held = &self.skeletons[skeleton];
+        let held = &self.routing.skeletons[skeleton];
         let breaker = held.breaker;
         let mut marks = std::mem::take(self.marks_of(index));
-        let Engine { skeletons, limits, school, .. } = self;
+        let Engine { limits, routing, upstream, .. } = self;
+        let (skeletons, school) = (&routing.skeletons, &mut upstream.school);
         marks.clear();
         for &(limit, slot) in &skeletons[skeleton].mirrored {
             let (held, cost) = (&mut limits[limit], units[slot as usize]);
@@ -137,13 +138,13 @@ impl Engine {
         if !breaker.is_nil() {
             self.note_pass(index, breaker);
         }
-        if !self.school.ramps.is_empty() {
-            self.sets_out(self.skeletons[skeleton].service, now);
+        if !self.upstream.school.ramps.is_empty() {
+            self.sets_out(self.routing.skeletons[skeleton].service, now);
         }
     }
 
     fn marks_of(&mut self, index: CallId) -> &mut Vec<Marked> {
-        let marks = &mut self.school.marks;
+        let marks = &mut self.upstream.school.marks;
         if marks.len() <= index.index() {
             marks.resize_with(index.index() + 1, Vec::new);
         }
@@ -160,13 +161,13 @@ impl Engine {
 
     #[inline]
     pub(super) fn is_marked(&self, index: CallId) -> bool {
-        self.school.marks.get(index.index()).is_some_and(|marks| !marks.is_empty())
+        self.upstream.school.marks.get(index.index()).is_some_and(|marks| !marks.is_empty())
     }
 
     pub(super) fn take_marks(&mut self, index: CallId) -> Vec<Marked> {
         let marks = std::mem::take(self.marks_of(index));
         for marked in &marks {
-            if let Some(mirror) = self.school.mirrors.get_mut(&marked.limit) {
+            if let Some(mirror) = self.upstream.school.mirrors.get_mut(&marked.limit) {
                 mirror.ends(marked.cost);
             }
         }

@@ -33,8 +33,8 @@ impl Engine {
     /// the stated one, else the shortest that lasts until the reset.
     pub(super) fn limit_exhausted(&self, call: &InFlightCall, exhausted: &Exhausted) -> Option<LimitId> {
         let reset = exhausted.reset.unwrap_or_default();
-        let candidates = self.skeletons[call.skeleton].uses.iter().filter_map(|&(limit, _)| {
-            let spec = &self.specs[self.limits[limit].spec];
+        let candidates = self.routing.skeletons[call.skeleton].uses.iter().filter_map(|&(limit, _)| {
+            let spec = &self.limits.specs[self.limits[limit].spec];
             let Counts::Rate { dimension, rate, .. } = &spec.definition.counts else { return None };
             let window = rate.window();
             let stated = exhausted.window.is_none_or(|stated| stated == window);
@@ -46,7 +46,7 @@ impl Engine {
 
     /// The narrowest thing that a call is known to be of: its model, else its key, else its service.
     pub(super) fn narrowest(&self, call: &InFlightCall, model: Option<&str>) -> Scope {
-        let skeleton = &self.skeletons[call.skeleton];
+        let skeleton = &self.routing.skeletons[call.skeleton];
         let service = skeleton.service;
         let key = &skeleton.key;
         let pattern = key.model.clone().map(|pattern| Scope::Model(service, pattern));
@@ -57,7 +57,7 @@ impl Engine {
 
     /// Which units decide whether calls of a route concern a window: the call itself, or what a limit counts.
     pub(super) fn slot_on(&self, scope: &Scope, skeleton: RouteId) -> Option<u8> {
-        let held = &self.skeletons[skeleton];
+        let held = &self.routing.skeletons[skeleton];
         let key = &held.key;
         let is_on = match scope {
             Scope::Everything => true,
@@ -86,18 +86,18 @@ impl Engine {
         if let Some(limit) = self.limit_named(key) {
             let held = &self.limits[limit];
             // Neither is on the way of calls all the time.
-            let throttles = matches!(self.specs[held.spec].definition.counts, Counts::Throttled(_));
+            let throttles = matches!(self.limits.specs[held.spec].definition.counts, Counts::Throttled(_));
             return (held.owner.is_nil() && !throttles).then_some(Scope::Limit(limit));
         }
         if key == "global" {
             return Some(Scope::Everything);
         }
         if let Some(name) = key.strip_prefix("loop_type:") {
-            return self.loop_types.contains_key(name).then(|| Scope::LoopType(name.into()));
+            return self.routing.loop_types.contains_key(name).then(|| Scope::LoopType(name.into()));
         }
         let (name, rest) = key.split_once('/').map_or((key, None), |(name, rest)| (name, Some(rest)));
-        let index = *self.service_index.get(name)?;
-        let service = &self.services[index];
+        let index = *self.routing.service_index.get(name)?;
+        let service = &self.routing.services[index];
         if service.gone {
             return None;
         }
@@ -127,7 +127,7 @@ impl Engine {
 
     pub(super) fn key_of(&self, scope: &Scope) -> Arc<str> {
         let service = |index: &ServiceId| {
-            let named = self.service_index.iter().find(|(_, known)| *known == index);
+            let named = self.routing.service_index.iter().find(|(_, known)| *known == index);
             named.map_or("", |(name, _)| &**name)
         };
         match scope {
@@ -145,7 +145,7 @@ impl Engine {
     /// The rules of the service that a window belongs to; one over several has the usual ones.
     pub(super) fn rules_of(&self, scope: &Scope) -> BackoffConfig {
         let service = self.service_in(scope);
-        service.map_or_else(BackoffConfig::default, |service| self.services[service].backoff.clone())
+        service.map_or_else(BackoffConfig::default, |service| self.routing.services[service].backoff.clone())
     }
 
     /// The only service whose calls a window holds, if there is one.

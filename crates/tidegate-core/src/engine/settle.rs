@@ -19,7 +19,7 @@ impl Engine {
         self.report_lost(&grant, now);
         self.in_flight.forget(&grant);
         let uncounted = self.in_flight.take_uncounted(&grant);
-        if self.book.is_some() {
+        if self.funding.book.is_some() {
             self.note_duration(&grant, now);
         }
         if actual.is_some() || !self.ends_unnoticed(&grant) || !self.free_slots(&grant) {
@@ -72,7 +72,7 @@ impl Engine {
             _ => self.give_back_refused(grant, now),
         }
         self.plan_what_was_learned(now);
-        if self.waiting > 0 {
+        if self.scheduler.waiting > 0 {
             self.advance(now);
             self.pump(now);
         }
@@ -85,7 +85,7 @@ impl Engine {
         let counted = self.is_counted(&call, &ended.fate);
         self.hear_told(grant.index(), &call, &ended.told, counted, now);
         self.plan_what_was_learned(now);
-        if self.waiting > 0 {
+        if self.scheduler.waiting > 0 {
             self.advance(now);
             self.pump(now);
         }
@@ -104,7 +104,7 @@ impl Engine {
                 self.touched(limit);
             }
         }
-        if self.waiting > 0 {
+        if self.scheduler.waiting > 0 {
             self.advance(now);
             self.pump(now);
         }
@@ -119,7 +119,7 @@ impl Engine {
         let (mut more, mut uncounted) = ([0; MAX_UNIT_KINDS], [0; MAX_UNIT_KINDS]);
         for (limit, slot) in self.route_of(call.skeleton, call.loop_) {
             let held = &self.limits[limit];
-            let layout = &self.skeletons[call.skeleton].layout;
+            let layout = &self.routing.skeletons[call.skeleton].layout;
             let dimension = layout.dimension(slot).filter(|dimension| **dimension != Dimension::Bytes);
             let Some(dimension) = dimension.filter(|dimension| so_far.states(dimension)) else { continue };
             let (cost, reserved) = (so_far.units(dimension), call.units[slot as usize]);
@@ -138,7 +138,7 @@ impl Engine {
             self.touched(limit);
         }
         self.in_flight.grow(grant, &more, &uncounted);
-        if self.waiting > 0 {
+        if self.scheduler.waiting > 0 {
             self.advance(now);
             self.pump(now);
         }
@@ -146,9 +146,9 @@ impl Engine {
 
     /// Whether the upstream counts a call that ended so.
     fn is_counted(&self, call: &InFlightCall, fate: &Fate) -> bool {
-        let service = self.skeletons[call.skeleton].service;
+        let service = self.routing.skeletons[call.skeleton].service;
         match fate {
-            Fate::TurnedAway { .. } | Fate::OutOfQuota => self.services[service].failures_count,
+            Fate::TurnedAway { .. } | Fate::OutOfQuota => self.routing.services[service].failures_count,
             Fate::Unreached | Fate::Unprocessed => false,
             Fate::Answered | Fate::Failed { .. } | Fate::Unknown => true,
         }
@@ -164,9 +164,9 @@ impl Engine {
     #[inline(never)]
     fn settle(&mut self, grant: Grant, uncounted: &Units, actual: Option<&Cost>, now: Nanos) {
         let grant = self.in_flight[&grant].clone();
-        let keep = self.skeletons[grant.skeleton].keep;
+        let keep = self.routing.skeletons[grant.skeleton].keep;
         self.end(&grant, now, |engine, limit, slot, reserved| {
-            let dimension = engine.skeletons[grant.skeleton].layout.dimension(slot);
+            let dimension = engine.routing.skeletons[grant.skeleton].layout.dimension(slot);
             let stated = dimension.zip(actual).filter(|(dimension, actual)| actual.states(dimension));
             let Some(cost) = stated.map(|(dimension, actual)| actual.units(dimension)) else { return false };
             // No refund gives back what some limit never counted.
@@ -189,22 +189,22 @@ impl Engine {
     /// Whether the end of a call is nobody's concern, if it cost what it reserved: nobody waits, or it frees no slot.
     #[inline]
     fn ends_unnoticed(&self, grant: &Grant) -> bool {
-        self.waiting == 0 || self.frees_nothing(grant)
+        self.scheduler.waiting == 0 || self.frees_nothing(grant)
     }
 
     /// Whether a call holds nothing that another could have.
     #[inline]
     fn frees_nothing(&self, grant: &Grant) -> bool {
         let InFlightCall { skeleton, loop_, penalty, .. } = self.in_flight[grant];
-        let own = self.loops.get(loop_).map_or(LimitId::NIL, |record| record.first);
-        let Skeleton { ref slots, breaker, .. } = self.skeletons[skeleton];
+        let own = self.routing.loops.all.get(loop_).map_or(LimitId::NIL, |record| record.first);
+        let Skeleton { ref slots, breaker, .. } = self.routing.skeletons[skeleton];
         slots.is_empty() && own.is_nil() && penalty == 0 && breaker.is_nil()
     }
 
     /// Whether something is to be remembered of a call when it ends.
     #[inline(always)]
     fn is_noted(&self, grant: &Grant) -> bool {
-        self.in_flight[grant].noted || self.book.is_some()
+        self.in_flight[grant].noted || self.funding.book.is_some()
     }
 
     /// Whether the end of a call will be of no concern to anybody, whoever waits by then.
@@ -229,7 +229,7 @@ impl Engine {
     #[inline(always)]
     fn report_lost(&mut self, grant: &Grant, now: Nanos) {
         self.unmark(grant.index());
-        if self.passes.get(grant.index().index()).is_some_and(Option::is_some) {
+        if self.upstream.passes.get(grant.index().index()).is_some_and(Option::is_some) {
             self.report_lost_probe(grant, now);
         }
     }
@@ -245,10 +245,11 @@ impl Engine {
     /// config came between; else says that there is more to do.
     #[inline]
     fn free_slots(&mut self, grant: &Grant) -> bool {
-        let Engine { skeletons, limits, loops, in_flight, .. } = self;
-        let grant = &in_flight[grant];
+        let (limits, epoch) = (&mut self.limits.all, self.limits.epoch);
+        let (skeletons, loops) = (&mut self.routing.skeletons, &mut self.routing.loops.all);
+        let grant = &self.in_flight[grant];
         let held = &mut skeletons[grant.skeleton];
-        if grant.epoch != self.epoch || grant.penalty > 0 {
+        if grant.epoch != epoch || grant.penalty > 0 {
             return false;
         }
         for &(limit, slot) in &held.slots {
@@ -272,7 +273,7 @@ impl Engine {
         if grant.penalty == 0 {
             return false;
         }
-        let throttles = self.skeletons[grant.skeleton].throttles.clone();
+        let throttles = self.routing.skeletons[grant.skeleton].throttles.clone();
         for &(limit, slot) in &throttles {
             if self.limits[limit].since <= grant.epoch {
                 self.limits[limit].release(grant.units[slot as usize]);
@@ -294,10 +295,10 @@ impl Engine {
         let call = self.in_flight[&grant].clone();
         for (limit, slot) in self.route_of(call.skeleton, call.loop_) {
             let is_request =
-                self.skeletons[call.skeleton].layout.dimension(slot) == Some(&Dimension::Requests);
+                self.routing.skeletons[call.skeleton].layout.dimension(slot) == Some(&Dimension::Requests);
             if is_request
                 && self.limits[limit].since <= call.epoch
-                && let Some(mirror) = self.school.mirrors.get_mut(&limit)
+                && let Some(mirror) = self.upstream.school.mirrors.get_mut(&limit)
             {
                 mirror.keep(call.units[slot as usize], call.counted);
             }
@@ -313,7 +314,7 @@ impl Engine {
         let uncounted = self.in_flight.take_uncounted(&grant);
         let grant = self.in_flight[&grant].clone();
         self.end(&grant, now, |engine, limit, slot, reserved| {
-            if !returns(engine.skeletons[grant.skeleton].layout.dimension(slot)) {
+            if !returns(engine.routing.skeletons[grant.skeleton].layout.dimension(slot)) {
                 return false;
             }
             let reserved = reserved.saturating_sub(uncounted[slot as usize]);
@@ -337,17 +338,17 @@ impl Engine {
         now: Nanos,
         mut settle: impl FnMut(&mut Engine, LimitId, u8, u64) -> bool,
     ) {
-        let waited_for = self.waiting > 0;
+        let waited_for = self.scheduler.waiting > 0;
         let mut changed = false;
         let skeleton = grant.skeleton;
-        let shared = self.skeletons[skeleton].uses.len();
-        let mut own = self.loops.get(grant.loop_).map_or(LimitId::NIL, |record| record.first);
+        let shared = self.routing.skeletons[skeleton].uses.len();
+        let mut own = self.routing.loops.all.get(grant.loop_).map_or(LimitId::NIL, |record| record.first);
         let mut index = 0;
         loop {
             let (limit, slot) = if index < shared {
-                self.skeletons[skeleton].uses[index]
+                self.routing.skeletons[skeleton].uses[index]
             } else if !own.is_nil() {
-                let next = (own, self.skeletons[skeleton].loop_slots[index - shared]);
+                let next = (own, self.routing.skeletons[skeleton].loop_slots[index - shared]);
                 own = self.limits[own].sibling;
                 next
             } else {
@@ -356,8 +357,8 @@ impl Engine {
             index += 1;
             // A limit made after the grant was given has nothing of it, nor has one that holds others only.
             let held = &self.limits[limit];
-            let throttles = self.skeletons[skeleton].throttled
-                && self.skeletons[skeleton].throttles.iter().any(|(throttle, _)| *throttle == limit);
+            let throttles = self.routing.skeletons[skeleton].throttled
+                && self.routing.skeletons[skeleton].throttles.iter().any(|(throttle, _)| *throttle == limit);
             if held.since > grant.epoch || !held.meter.counts() || throttles {
                 continue;
             }
@@ -375,7 +376,7 @@ impl Engine {
             }
         }
         changed |= self.end_throttled(grant) && waited_for;
-        self.skeletons[skeleton].in_flight -= 1;
+        self.routing.skeletons[skeleton].in_flight -= 1;
         self.unpin_loop(grant.loop_);
         if changed {
             self.advance(now);

@@ -46,7 +46,7 @@ impl Engine {
     /// Every limit, instances of loops and keys included.
     pub fn limits(&mut self, now: Nanos) -> Vec<LimitStatus> {
         let now = self.clock(now);
-        let live = self.limits.live().filter(|limit| self.limits[*limit].meter.counts());
+        let live = self.limits.all.live().filter(|limit| self.limits[*limit].meter.counts());
         let live: Vec<LimitId> = live.collect();
         live.into_iter().map(|limit| self.limit_status(limit, now)).collect()
     }
@@ -60,9 +60,9 @@ impl Engine {
     /// What became of a service's calls.
     #[must_use]
     pub fn counts(&self, service: &str) -> Option<ServiceCounts> {
-        let service = *self.service_index.get(service)?;
-        let mut counts = self.services[service].counts;
-        let own = self.skeletons.iter().filter(|skeleton| skeleton.service == service);
+        let service = *self.routing.service_index.get(service)?;
+        let mut counts = self.routing.services[service].counts;
+        let own = self.routing.skeletons.iter().filter(|skeleton| skeleton.service == service);
         counts.granted += own.map(|skeleton| skeleton.granted).sum::<u64>();
         Some(counts)
     }
@@ -71,8 +71,8 @@ impl Engine {
     #[must_use]
     pub fn service_of(&self, grant: &Grant) -> Option<&str> {
         let call = &self.in_flight[grant];
-        let service = self.skeletons[call.skeleton].service;
-        self.service_index.iter().find(|(_, index)| **index == service).map(|(name, _)| &**name)
+        let service = self.routing.skeletons[call.skeleton].service;
+        self.routing.service_index.iter().find(|(_, index)| **index == service).map(|(name, _)| &**name)
     }
 
     /// The model that a call in flight asked for, where the config knows none like it: only then it is of use to
@@ -86,17 +86,17 @@ impl Engine {
     /// Whether the service keeps what a call reserved above its cost.
     #[must_use]
     pub fn settle_rule(&self, service: &str) -> Option<SettleRule> {
-        let held = &self.services[*self.service_index.get(service)?];
+        let held = &self.routing.services[*self.routing.service_index.get(service)?];
         Some(if held.keep { SettleRule::Keep } else { SettleRule::Refund })
     }
 
     pub(super) fn limit_status(&mut self, limit: LimitId, now: Nanos) -> LimitStatus {
         let waiting = self.waiting_at(limit);
         let (name, reset) = (self.limit_name(limit), self.reset_of(limit, now));
-        let spec = &self.specs[self.limits[limit].spec];
+        let spec = &self.limits.specs[self.limits[limit].spec];
         let capacity = spec.definition.whole();
         let used = self.limits[limit].meter.used(now);
-        let dropped_debt = self.dropped_debt.get(&limit).copied().unwrap_or(0);
+        let dropped_debt = self.limits.dropped_debt.get(&limit).copied().unwrap_or(0);
         LimitStatus { name, capacity, used, dropped_debt, reset, waiting }
     }
 
@@ -105,8 +105,8 @@ impl Engine {
         let mut waiting = 0;
         if let Some(contention) = &self.limits[limit].contention {
             for class in contention.classes.iter().flatten() {
-                self.order.each(class.root, &mut |(_, _, lane)| {
-                    waiting += self.lanes[lane].len as usize;
+                self.scheduler.order.each(class.root, &mut |(_, _, lane)| {
+                    waiting += self.scheduler.lanes[lane].len as usize;
                     true
                 });
             }

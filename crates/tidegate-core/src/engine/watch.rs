@@ -11,7 +11,7 @@ impl Engine {
     /// Marks a limit to be looked at.
     pub(super) fn mark(&mut self, limit: LimitId) {
         if self.limits[limit].contention.is_some() {
-            self.dirty.push(Reverse(limit));
+            self.scheduler.dirty.push(Reverse(limit));
         }
     }
 
@@ -25,21 +25,21 @@ impl Engine {
     /// Something changed at a limit: looks again there and wherever that decides.
     pub(super) fn touched(&mut self, limit: LimitId) {
         let Some(contention) = self.limits[limit].contention.as_mut() else { return };
-        self.dirty.push(Reverse(limit));
+        self.scheduler.dirty.push(Reverse(limit));
         if !contention.watchers.is_empty() {
-            self.dirty.extend(contention.watchers.drain(..).map(Reverse));
+            self.scheduler.dirty.extend(contention.watchers.drain(..).map(Reverse));
         }
         if (1..=super::judge::MANY).contains(&contention.through.len()) {
-            self.dirty.extend(contention.through.keys().copied().map(Reverse));
+            self.scheduler.dirty.extend(contention.through.keys().copied().map(Reverse));
         }
     }
 
     /// Marks the other limits of a lane's route at which somebody waits.
     pub(super) fn mark_others(&mut self, limit: LimitId, lane: LaneId) {
-        for &(other, _) in self.lanes[lane].route.iter().filter(|(other, _)| *other != limit) {
+        for &(other, _) in self.scheduler.lanes[lane].route.iter().filter(|(other, _)| *other != limit) {
             let waiting = self.limits[other].contention.as_ref().is_some_and(|held| held.bound > 0);
             if waiting {
-                self.dirty.push(Reverse(other));
+                self.scheduler.dirty.push(Reverse(other));
             }
         }
     }
@@ -52,10 +52,10 @@ impl Engine {
             return;
         }
         if !before.is_never() {
-            self.timers.remove((before, limit));
+            self.scheduler.timers.remove((before, limit));
         }
         if !wake.is_never() {
-            self.timers.insert((wake, limit));
+            self.scheduler.timers.insert((wake, limit));
         }
     }
 
@@ -67,7 +67,7 @@ impl Engine {
 
     /// Looks at `limit` again when a call of `lane` could go that another limit holds back.
     pub(super) fn watch(&mut self, limit: LimitId, lane: LaneId, now: Nanos) {
-        let route = self.lanes[lane].route.clone();
+        let route = self.scheduler.lanes[lane].route.clone();
         for &(other, _) in route.iter().filter(|(other, _)| *other != limit) {
             let watchers = &mut self.contention(other).watchers;
             if !watchers.contains(&limit) {
@@ -75,7 +75,7 @@ impl Engine {
             }
         }
         self.arm_sooner(limit, self.next_level(lane, now).min(self.next_withheld(lane, now)));
-        let Some(least) = self.run_order.summary(self.lanes[lane].runs) else { return };
+        let Some(least) = self.scheduler.run_order.summary(self.scheduler.lanes[lane].runs) else { return };
         for &(other, slot) in route.iter() {
             for at in std::iter::once(other).chain(self.through(other)) {
                 if let Some(first) = self.first(at, now) {
@@ -91,8 +91,8 @@ impl Engine {
         }
         // Each kind of unit has room for some call, but no call for all kinds: look at each.
         let mut costs = Vec::new();
-        self.run_order.each(self.lanes[lane].runs, &mut |(_, run)| {
-            costs.push(self.runs[run].like.units);
+        self.scheduler.run_order.each(self.scheduler.lanes[lane].runs, &mut |(_, run)| {
+            costs.push(self.scheduler.runs[run].like.units);
             true
         });
         for units in costs {

@@ -33,7 +33,7 @@ use super::scope::Scope;
 use super::{Engine, InFlightCall, SLOT};
 use crate::algorithm::Meter;
 use crate::limit::Limit;
-use crate::model::{LimitId, RouteId, ServiceId};
+use crate::model::{LimitId, RouteId, RouteTag, ServiceId};
 use crate::time::Nanos;
 
 /// More models than this that no pattern names, and their windows are the service's.
@@ -112,7 +112,7 @@ impl Engine {
         self.advance(now);
         let scope = self.scope_named(key).ok_or_else(|| ChangeError::UnknownLimit(key.into()))?;
         let index = self.window_of(scope.clone(), now);
-        let window = &mut self.windows[index];
+        let window = &mut self.upstream.windows[index];
         window.by_hand = window.by_hand.max(now.after(span));
         self.back_off(scope, span, now);
         self.pump(now);
@@ -131,10 +131,11 @@ impl Engine {
             below || Some(&window.scope) == scope.as_ref()
         };
         let mut was = false;
-        for index in
-            (0..self.windows.len()).filter(|index| is_below(&self.windows[*index])).collect::<Vec<_>>()
+        for index in (0..self.upstream.windows.len())
+            .filter(|index| is_below(&self.upstream.windows[*index]))
+            .collect::<Vec<_>>()
         {
-            let window = &mut self.windows[index];
+            let window = &mut self.upstream.windows[index];
             was |= window.tail > now;
             let cleared = (window.until > now).then(|| window.key.clone());
             window.until = window.until.min(now);
@@ -159,7 +160,7 @@ impl Engine {
     /// Every window that is open or has a tail, by key.
     pub fn backoffs(&mut self, now: Nanos) -> Vec<BackoffStatus> {
         let now = self.clock(now);
-        let live = self.windows.iter().filter(|window| window.tail > now || window.until > now);
+        let live = self.upstream.windows.iter().filter(|window| window.tail > now || window.until > now);
         let mut all: Vec<BackoffStatus> = live
             .map(|window| BackoffStatus {
                 key: window.key.clone(),
@@ -192,7 +193,7 @@ impl Engine {
         }
         for scope in scopes {
             let index = self.window_of(scope, now);
-            let least = self.windows[index].refused(call.at, now);
+            let least = self.upstream.windows[index].refused(call.at, now);
             self.open_window(index, span.max(least), least / RELEASED, now);
         }
     }
@@ -200,17 +201,17 @@ impl Engine {
     /// A call was answered: the row of refusals is over for every window on its way that it went after.
     #[inline]
     pub(super) fn end_rows(&mut self, call: &InFlightCall) {
-        if self.windows.is_empty() {
+        if self.upstream.windows.is_empty() {
             return;
         }
-        for index in 0..self.windows.len() {
-            let window = &self.windows[index];
+        for index in 0..self.upstream.windows.len() {
+            let window = &self.upstream.windows[index];
             if window.refusals == 0 || call.at <= window.refused_at {
                 continue;
             }
             let slot = self.slot_on(&window.scope, call.skeleton);
             if slot.is_some_and(|slot| slot == SLOT || call.units[slot as usize] > 0) {
-                self.windows[index].refusals = 0;
+                self.upstream.windows[index].refusals = 0;
             }
         }
     }
@@ -218,7 +219,7 @@ impl Engine {
     /// An upstream that fails asks to be left alone.
     pub(super) fn leave_alone(&mut self, call: &InFlightCall, span: Duration, now: Nanos) {
         let span = self.bounded_wait(call, span);
-        let service = self.skeletons[call.skeleton].service;
+        let service = self.routing.skeletons[call.skeleton].service;
         self.back_off(Scope::Service(service), span, now);
     }
 
@@ -230,9 +231,9 @@ impl Engine {
     /// Opens a window for `span`, or extends it. After its end calls go at least `pace` apart for a time.
     fn open_window(&mut self, index: usize, span: Duration, pace: Duration, now: Nanos) {
         self.facts_changed();
-        let rules = self.rules_of(&self.windows[index].scope);
+        let rules = self.rules_of(&self.upstream.windows[index].scope);
         self.begin_to_throttle(index, now);
-        let window = &mut self.windows[index];
+        let window = &mut self.upstream.windows[index];
         let before = window.until;
         window.until = window.until.max(now.after(span));
         window.tail = window.tail.max(window.until.after(rules.window));
@@ -241,28 +242,28 @@ impl Engine {
             let key = window.key.clone();
             self.announce(News::WindowOpened { key, until });
         }
-        self.windows_due = self.windows_due.min(tail);
+        self.upstream.windows_due = self.upstream.windows_due.min(tail);
         if rules.waits
             && let Meter::Hold(hold) = &mut self.limits[limit].meter
         {
             hold.shut(until, pace);
         }
         let concerned = self.concerned(index);
-        let free = |skeleton: &RouteId| !self.skeletons[*skeleton].throttled;
+        let free = |skeleton: &RouteId| !self.routing.skeletons[*skeleton].throttled;
         let newly: BTreeSet<RouteId> = concerned.iter().copied().filter(free).collect();
         self.reroute(&newly, now);
         // The others wait for longer now, which may leave room for somebody.
         for lane in self.lanes_of(&concerned) {
-            let route = self.lanes[lane].route.clone();
+            let route = self.scheduler.lanes[lane].route.clone();
             self.mark_route(&route);
         }
     }
 
     /// A window is about to open. Services of which calls go throttled already go on as they began to.
     fn begin_to_throttle(&mut self, index: usize, now: Nanos) {
-        let live = self.windows.iter().filter(|window| window.tail > now);
+        let live = self.upstream.windows.iter().filter(|window| window.tail > now);
         let throttled: Vec<Option<ServiceId>> = live.map(|window| self.service_in(&window.scope)).collect();
-        let own = self.service_in(&self.windows[index].scope);
+        let own = self.service_in(&self.upstream.windows[index].scope);
         if !throttled.contains(&None) {
             let begins =
                 |service| own.is_none_or(|own| own == service) && !throttled.contains(&Some(service));
@@ -273,17 +274,26 @@ impl Engine {
     /// The window of a scope, made if there is none.
     fn window_of(&mut self, scope: Scope, now: Nanos) -> usize {
         let scope = self.known_scope(scope, now);
-        if let Some(index) = self.windows.iter().position(|window| window.scope == scope) {
+        if let Some(index) = self.upstream.windows.iter().position(|window| window.scope == scope) {
             return index;
         }
-        let spec = self.window_spec;
-        let meter = self.specs[spec].definition.meter(now, self.unix_offset);
-        let limit = self.add_limit(Limit::new(spec, &self.specs[spec], meter, self.epoch));
+        let spec = self.upstream.window_spec;
+        let meter = self.limits.specs[spec].definition.meter(now, self.limits.unix_offset);
+        let limit = self.add_limit(Limit::new(spec, &self.limits.specs[spec], meter, self.limits.epoch));
         let key = self.key_of(&scope);
         let never = Nanos::ZERO;
         let (until, tail, by_hand, refused_at) = (never, never, never, never);
-        self.windows.push(Window { key, scope, limit, until, tail, by_hand, refusals: 0, refused_at });
-        let index = self.windows.len() - 1;
+        self.upstream.windows.push(Window {
+            key,
+            scope,
+            limit,
+            until,
+            tail,
+            by_hand,
+            refusals: 0,
+            refused_at,
+        });
+        let index = self.upstream.windows.len() - 1;
         self.reroute(&self.concerned(index), now);
         index
     }
@@ -291,17 +301,17 @@ impl Engine {
     /// A model that no pattern names gets a route of its own, if there are not too many of them already.
     fn known_scope(&mut self, scope: Scope, now: Nanos) -> Scope {
         let Scope::OtherModel(service, model) = scope else { return scope };
-        if self.services[service].other_models.contains(&model) {
+        if self.routing.services[service].other_models.contains(&model) {
             return Scope::OtherModel(service, model);
         }
-        if self.services[service].other_models.len() >= MANY {
+        if self.routing.services[service].other_models.len() >= MANY {
             self.forget_windows(now);
         }
-        if self.services[service].other_models.len() >= MANY {
+        if self.routing.services[service].other_models.len() >= MANY {
             return Scope::Service(service);
         }
         let waiting = self.unseat_model(service, &model);
-        self.services[service].other_models.push(model.clone());
+        self.routing.services[service].other_models.push(model.clone());
         self.routes_changed();
         self.seat_again(waiting, now);
         Scope::OtherModel(service, model)
@@ -310,66 +320,66 @@ impl Engine {
     /// Forgets windows that are over.
     fn forget_windows(&mut self, now: Nanos) {
         let mut over = BTreeSet::new();
-        for index in (0..self.windows.len()).rev() {
-            let Window { limit, tail, ref scope, .. } = self.windows[index];
+        for index in (0..self.upstream.windows.len()).rev() {
+            let Window { limit, tail, ref scope, .. } = self.upstream.windows[index];
             let held = &self.limits[limit];
             let waited_for = held.contention.as_ref().is_some_and(|contention| contention.bound > 0);
-            let row_counts = self.windows[index].row_ends() > now;
+            let row_counts = self.upstream.windows[index].row_ends() > now;
             if tail > now || held.meter.full_at() > now || waited_for || row_counts {
                 continue;
             }
             let own_route = matches!(scope, Scope::OtherModel(..));
             let concerned = self.concerned(index);
             let is_used = |skeleton: &RouteId| {
-                let held = &self.skeletons[*skeleton];
+                let held = &self.routing.skeletons[*skeleton];
                 held.lanes > 0 || held.in_flight > 0
             };
             if own_route && concerned.iter().any(is_used) {
                 continue;
             }
-            let window = self.windows.remove(index);
+            let window = self.upstream.windows.remove(index);
             self.reroute(&concerned, now);
             self.remove_limit(window.limit);
             if let Scope::OtherModel(service, model) = window.scope {
-                self.services[service].other_models.retain(|known| *known != model);
+                self.routing.services[service].other_models.retain(|known| *known != model);
                 over.extend(concerned);
             }
         }
         if !over.is_empty() {
-            self.skeleton_index.retain(|_, skeleton| !over.contains(skeleton));
-            self.skeletons.free_all(over);
+            self.routing.skeleton_index.retain(|_, skeleton| !over.contains(skeleton));
+            self.routing.skeletons.free_all(over);
             self.routes_changed();
         }
     }
 
     /// Calls and shapes no longer know their routes.
     pub(super) fn routes_changed(&mut self) {
-        self.shapes.clear();
-        self.tag = super::fresh_tag();
+        self.routing.shapes.clear();
+        self.routing.tag = RouteTag::fresh();
     }
 
     /// The throttled time of some windows is over.
     pub(super) fn end_tails(&mut self, now: Nanos) {
         let orphans = self.release_orphans(now);
-        let is_over = |index: &usize| self.windows[*index].tail <= now;
-        let over: Vec<usize> = (0..self.windows.len()).filter(is_over).collect();
+        let is_over = |index: &usize| self.upstream.windows[*index].tail <= now;
+        let over: Vec<usize> = (0..self.upstream.windows.len()).filter(is_over).collect();
         let concerned = over.into_iter().flat_map(|index| self.concerned(index));
-        let throttled = |skeleton: &RouteId| self.skeletons[*skeleton].throttled;
+        let throttled = |skeleton: &RouteId| self.routing.skeletons[*skeleton].throttled;
         let freed: BTreeSet<RouteId> = concerned.filter(throttled).collect();
         self.reroute(&freed, now);
         self.forget_windows(now);
         // Those that are left: when they throttle nobody any more, and when they hold nobody any more.
-        let ends = self
-            .windows
-            .iter()
-            .flat_map(|window| [window.tail, self.limits[window.limit].meter.full_at(), window.row_ends()]);
-        let ends = ends.chain([self.school.ramp_due, orphans]).filter(|end| *end > now);
-        self.windows_due = ends.min().unwrap_or(Nanos::NEVER);
+        let ends =
+            self.upstream.windows.iter().flat_map(|window| {
+                [window.tail, self.limits[window.limit].meter.full_at(), window.row_ends()]
+            });
+        let ends = ends.chain([self.upstream.school.ramp_due, orphans]).filter(|end| *end > now);
+        self.upstream.windows_due = ends.min().unwrap_or(Nanos::NEVER);
     }
 
     /// Returns every window's key and its ends: its own, that of its tail, and the one that an operator set.
     pub(super) fn window_ends(&self) -> impl Iterator<Item = (&Arc<str>, [Nanos; 3])> {
-        self.windows.iter().map(|window| (&window.key, [window.until, window.tail, window.by_hand]))
+        self.upstream.windows.iter().map(|window| (&window.key, [window.until, window.tail, window.by_hand]))
     }
 
     /// Opens a window that was open before a restart. Versions before the bound on waits may have kept a longer one.
@@ -378,7 +388,7 @@ impl Engine {
         let longest = self.service_in(&scope).map(|service| now.after(self.longest_wait(service)));
         let until = longest.map_or(until, |longest| until.min(longest.max(by_hand)));
         self.back_off(scope.clone(), until.since(now), now);
-        if let Some(window) = self.windows.iter_mut().find(|window| window.scope == scope) {
+        if let Some(window) = self.upstream.windows.iter_mut().find(|window| window.scope == scope) {
             window.tail = tail.min(window.tail).max(window.until);
             window.by_hand = by_hand;
         }
@@ -386,13 +396,13 @@ impl Engine {
 
     /// After another config came into force: windows of what is gone go too.
     pub(super) fn keep_windows(&mut self, now: Nanos) {
-        for index in (0..self.windows.len()).rev() {
-            let window = &self.windows[index];
+        for index in (0..self.upstream.windows.len()).rev() {
+            let window = &self.upstream.windows[index];
             let scope = self.scope_named(&window.key).filter(|_| window.tail > now);
             match scope {
-                Some(scope) => self.windows[index].scope = scope,
+                Some(scope) => self.upstream.windows[index].scope = scope,
                 None => {
-                    let Window { limit, key, until, tail, by_hand, .. } = self.windows.remove(index);
+                    let Window { limit, key, until, tail, by_hand, .. } = self.upstream.windows.remove(index);
                     self.remove_limit(limit);
                     self.retire_window(key.clone(), [until, tail, by_hand]);
                     if until > now {
@@ -401,17 +411,17 @@ impl Engine {
                 }
             }
         }
-        for service in self.services.iter_mut() {
+        for service in self.routing.services.iter_mut() {
             service.other_models.clear();
         }
-        for window in &self.windows {
+        for window in &self.upstream.windows {
             if let Scope::OtherModel(service, model) = &window.scope {
-                self.services[*service].other_models.push(model.clone());
+                self.routing.services[*service].other_models.push(model.clone());
             }
         }
-        let (services, skeletons) = (&self.services, &self.skeletons);
+        let (services, skeletons) = (&self.routing.services, &self.routing.skeletons);
         let mut unused = BTreeSet::new();
-        self.skeleton_index.retain(|key, skeleton| {
+        self.routing.skeleton_index.retain(|key, skeleton| {
             let held = &skeletons[*skeleton];
             let known = &services[held.service].other_models;
             let gone = key.other_model.as_ref().is_some_and(|model| !known.contains(model));
@@ -421,18 +431,21 @@ impl Engine {
             }
             !drops
         });
-        self.skeletons.free_all(unused);
+        self.routing.skeletons.free_all(unused);
     }
 
     /// Whether a window belongs to a limit.
     pub(super) fn has_window(&self, limit: LimitId) -> bool {
-        self.windows.iter().any(|window| window.scope == Scope::Limit(limit))
+        self.upstream.windows.iter().any(|window| window.scope == Scope::Limit(limit))
     }
 
     /// What the windows add to a route: the limits, and whether its calls go throttled.
     pub(super) fn windows_on(&self, skeleton: RouteId, now: Nanos) -> (Vec<Use>, bool) {
-        let on_it =
-            self.windows.iter().filter_map(|window| Some((window, self.slot_on(&window.scope, skeleton)?)));
+        let on_it = self
+            .upstream
+            .windows
+            .iter()
+            .filter_map(|window| Some((window, self.slot_on(&window.scope, skeleton)?)));
         let mut throttled = false;
         let uses = on_it.map(|(window, slot)| {
             throttled |= window.tail > now;
@@ -444,8 +457,8 @@ impl Engine {
 
     /// The routes that a window is on.
     fn concerned(&self, index: usize) -> BTreeSet<RouteId> {
-        let window = &self.windows[index];
-        let known = self.skeleton_index.values().copied();
+        let window = &self.upstream.windows[index];
+        let known = self.routing.skeleton_index.values().copied();
         known.filter(|skeleton| self.slot_on(&window.scope, *skeleton).is_some()).collect()
     }
 }

@@ -4,6 +4,7 @@
 //! entry: it saves the tag that an `Option` would take, and a look-up with it fails by the bounds check alone.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// An index into an [`Arena`](super::Arena).
 pub(crate) trait Id: Copy + Eq + Ord {
@@ -91,4 +92,28 @@ ids! {
     CallId
     /// A service of the config.
     ServiceId
+}
+
+/// Marks routes that were found by one engine under one config. No other engine and no other config has the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct RouteTag(u32);
+
+impl RouteTag {
+    pub fn fresh() -> RouteTag {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        RouteTag(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Returns a word with a route and this tag in it.
+    #[inline(always)]
+    pub const fn mark(self, route: RouteId) -> u64 {
+        (self.0 as u64) << 32 | route.number() as u64
+    }
+
+    /// Returns the route in a word, if this tag is in it too.
+    #[inline(always)]
+    pub fn route(self, marked: u64) -> Option<RouteId> {
+        ((marked >> 32) as u32 == self.0).then_some(RouteId::from_number(marked as u32))
+    }
 }

@@ -4,4 +4,6 @@ mod arena;
 mod id;
 
 pub(crate) use arena::Arena;
-pub(crate) use id::{BatchId, CallId, Id, LaneId, LimitId, LoopId, RouteId, ServiceId, SpecId, WaiterId};
+pub(crate) use id::{
+    BatchId, CallId, Id, LaneId, LimitId, LoopId, RouteId, RouteTag, ServiceId, SpecId, WaiterId,
+};
