@@ -9,6 +9,7 @@
 //!   encoded slash is part of a name, as GitLab writes projects.
 //! * Slashes in a row are one, and a slash at the end is none.
 //! * `.` and `..` are resolved, and nothing is above the root.
+//! * An empty path behind a method is `/` (RFC 3986, section 6.2.3): HTTP cannot ask for less.
 //!
 //! What has no path (`fetch origin`, for work that is not HTTP) stays as it is, and so does a query.
 
@@ -19,7 +20,7 @@ pub(crate) fn normal(endpoint: &str) -> Cow<'_, str> {
     // Most are in it, and that is seen without taking them apart.
     let find = |byte, from: usize| memchr::memchr(byte, &endpoint.as_bytes()[from..]).map(|at| from + at);
     let Some(start) = find(b'/', 0).filter(|start| is_method(&endpoint[..*start])) else {
-        return Cow::Borrowed(endpoint);
+        return rooted(endpoint);
     };
     let end = find(b'?', start).unwrap_or(endpoint.len());
     let path = &endpoint[start..end];
@@ -36,6 +37,17 @@ pub(crate) fn normal(endpoint: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned([&endpoint[..start], "/", &segments.join("/"), &endpoint[end..]].concat())
+}
+
+/// Gives an endpoint without a slash the root as its path, if it is a method with an empty path: `POST `, `POST ?page=2`.
+fn rooted(endpoint: &str) -> Cow<'_, str> {
+    let blank = endpoint.find(' ').filter(|blank| *blank > 0 && is_method(&endpoint[..*blank]));
+    match blank.map(|blank| endpoint.split_at(blank + 1)) {
+        Some((method, query)) if query.is_empty() || query.starts_with('?') => {
+            Cow::Owned([method, "/", query].concat())
+        }
+        _ => Cow::Borrowed(endpoint),
+    }
 }
 
 /// Whether what stands before a path is a method and a blank, a pattern of one, or nothing.
@@ -112,6 +124,15 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_path_is_the_root() {
+        for alias in ["POST ", "POST /", "POST //", "POST /."] {
+            assert_eq!(normal(alias), "POST /", "{alias:?}");
+        }
+        assert_eq!(normal("* "), "* /");
+        assert_eq!(normal("GET ?a=/x"), "GET /?a=/x");
+    }
+
+    #[test]
     fn what_is_another_path_stays_one() {
         for endpoint in [
             "GET /projects/group%2Fproject",
@@ -122,6 +143,9 @@ mod tests {
             "GET /a..b/...",
             "GET /",
             "fetch origin",
+            "fetch",
+            " ",
+            "a:b ",
             "clone https://host//x/",
             "",
         ] {

@@ -137,3 +137,18 @@ async fn aliases_of_a_path_share_a_limit_and_are_forwarded_as_they_came() {
     assert_eq!(post(&server, "/v1/acquire", asked).await.status, 200);
     assert_eq!(limit(&server, "api/endpoint:POST /v1/chat/requests/1h").await["used"], aliases.len() + 1);
 }
+
+#[tokio::test]
+async fn a_service_without_a_path_is_held_to_the_limits_of_its_root() {
+    let upstream = Script::says(reply("200 OK", "", "well")).await;
+    let keys = "[services.api.endpoints.\"POST /\"]\nrequests = { limit = \"1000/h\", burst = 1000 }\n\
+        [services.api.endpoints.\"* /*\"]\nrequests = { limit = \"1000/h\", burst = 1000 }\n";
+    let server = sidecar(&upstream.url(), keys).await;
+    for path in ["/api", "/api/", "/~a/api", "/api?x=1"] {
+        assert_eq!(post(&server, path, "{}").await.text(), "well", "{path}");
+    }
+    assert_eq!(limit(&server, "api/endpoint:POST //requests/1h").await["used"], 4);
+    assert_eq!(send(&server, "GET", "/api", &[], "").await.expect("an answer").text(), "well");
+    assert_eq!(limit(&server, "api/endpoint:* /*/requests/1h").await["used"], 1);
+    holds_nothing(&server).await;
+}
