@@ -87,11 +87,58 @@ impl Attempt {
     /// # }
     /// ```
     pub fn leaves(&self) {
+        self.said.0.lock().prepares = false;
         if let Some(departure) = self.departure
             && self.gate.now().since(self.granted_at) >= AT_ONCE
         {
             self.gate.act(|engine, now| engine.left(departure, now));
         }
+    }
+
+    /// Says that nothing is sent before [`leaves`](Attempt::leaves) is called. If the call is dropped until then, its
+    /// permit is cancelled: what was not sent costs nothing.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate::{Call, Config, Gate};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let config = Config::parse("[services.api]\nrequests = { limit = \"1/h\", burst = 1 }")?;
+    /// let gate = Gate::builder().config(config).build()?;
+    /// let call = gate.execute(Call::to("api"), |attempt| async move {
+    ///     attempt.prepares();
+    ///     // … a connection that takes for ever …
+    ///     std::future::pending::<Result<(), String>>().await
+    /// });
+    /// assert!(tokio::time::timeout(Duration::from_secs(1), call).await.is_err());
+    /// assert!(gate.try_acquire(Call::to("api")).is_ok(), "the one request an hour was not spent");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn prepares(&self) {
+        self.said.0.lock().prepares = true;
+    }
+
+    /// Says that no other attempt can follow if this one fails, because what it sent cannot be sent again. Where another
+    /// one would have followed, the call gives up for that reason: [`GaveUp::InputGone`](super::GaveUp::InputGone).
+    ///
+    /// ```
+    /// use tidegate::{Call, ExecuteError, Gate, GaveUp, Outcome, RateLimitConfig};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let gate = Gate::simple(RateLimitConfig::default())?;
+    /// let ended = gate.execute(Call::default(), |attempt| async move {
+    ///     attempt.ends_call();
+    ///     Err::<(), _>(Outcome::refused().because("too fast"))
+    /// });
+    /// assert!(matches!(ended.await, Err(ExecuteError::Exhausted { attempts: 1, why: GaveUp::InputGone, .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ends_call(&self) {
+        self.said.0.lock().ends_call = true;
     }
 
     /// Returns how long ago the permit of this attempt was granted.
@@ -202,6 +249,10 @@ struct Word {
     keep: bool,
     /// The attempt was not sent, and its permit is not wanted any more.
     given_back: bool,
+    /// Nothing was sent yet, and the attempt says when that changes.
+    prepares: bool,
+    /// No other attempt can follow.
+    ends_call: bool,
     permit: Option<Permit>,
 }
 
@@ -228,6 +279,38 @@ impl Said {
 
     pub fn is_given_back(&self) -> bool {
         self.0.lock().given_back
+    }
+
+    pub fn ends_call(&self) -> bool {
+        self.0.lock().ends_call
+    }
+}
+
+/// The permit of an attempt that runs, and what the attempt said. If both are dropped because the call is, and nothing was
+/// sent yet, the permit is cancelled.
+pub(super) struct Running {
+    permit: Option<Permit>,
+    pub said: Said,
+}
+
+impl Running {
+    pub fn new(permit: Permit, said: Said) -> Running {
+        Running { permit: Some(permit), said }
+    }
+
+    /// Takes the permit of an attempt that has ended. It is there until then.
+    pub fn take_permit(&mut self) -> Option<Permit> {
+        self.permit.take()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(permit) = self.permit.take()
+            && self.said.0.lock().prepares
+        {
+            permit.cancel();
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 use tracing::Span;
 
 use super::alarm::Alarm;
-use super::attempt::{Attempt, Said};
+use super::attempt::{Attempt, Running, Said};
 use super::course::{Bounds, Course};
 use super::ends::{ExecuteError, GaveUp, Report};
 use super::known;
@@ -84,8 +84,7 @@ struct Way {
 struct Run<Fut> {
     // Before the permit, so that it is dropped first: a slot is free once nothing runs in it.
     future: Pin<Box<Fut>>,
-    permit: Permit,
-    said: Said,
+    running: Running,
     since: Nanos,
     span: Span,
 }
@@ -221,7 +220,7 @@ where
         };
         let span = trace::attempt(way.rules.service(&self.call), attempt.number);
         let future = span.in_scope(|| Box::pin((self.op)(attempt)));
-        Step::On(State::Running(Run { future, permit, said, since, span }, way))
+        Step::On(State::Running(Run { future, running: Running::new(permit, said), since, span }, way))
     }
 
     fn run(&mut self, mut run: Run<Fut>, mut way: Way, context: &mut Context<'_>) -> Step<T, E, Fut> {
@@ -229,8 +228,10 @@ where
         let Poll::Ready(result) = polled else {
             return Step::Wait(State::Running(run, way));
         };
-        let Run { future, permit, said, since, span } = run;
+        let Run { future, mut running, since, span } = run;
         span.in_scope(|| drop(future));
+        let Some(permit) = running.take_permit() else { return Step::Wait(State::Done) };
+        let said = &running.said;
         match result {
             Ok(value) => {
                 said.succeeded(permit);
@@ -245,7 +246,7 @@ where
             }
             Err(error) => {
                 let outcome = said.take().unwrap_or_else(|| self.outcome_of(&error));
-                self.after_failure(error, outcome, permit, since, way)
+                self.after_failure(error, outcome, permit, (since, said.ends_call()), way)
             }
         }
     }
@@ -256,7 +257,7 @@ where
         error: E,
         outcome: Outcome,
         permit: Permit,
-        since: Nanos,
+        (since, ends_call): (Nanos, bool),
         mut way: Way,
     ) -> Step<T, E, Fut> {
         let (mut ended, failure) = permit.read(outcome);
@@ -272,6 +273,7 @@ where
         permit.end(&ended);
         trace::failed(way.rules.service(&self.call), way.course.attempts(), failure, next);
         let why = match next {
+            Ok(_) if ends_call => GaveUp::InputGone,
             Ok(delay) => {
                 self.last = Some(error);
                 let rest = Rest { since: now, until: now.after(delay) };

@@ -46,6 +46,8 @@ pub enum GaveUp {
     },
     /// Too many calls of the service are being made again already.
     BudgetSpent,
+    /// What it sent cannot be sent again; see [`Attempt::ends_call`](super::Attempt::ends_call).
+    InputGone,
     /// The gate did not let the next attempt go.
     Refused(Box<Refused>),
 }
@@ -126,6 +128,7 @@ impl fmt::Display for GaveUp {
             GaveUp::TimeSpent => f.write_str("no time left"),
             GaveUp::TooFar { come_back } => write!(f, "come back in {come_back:.1?}"),
             GaveUp::BudgetSpent => f.write_str("too many retries at once"),
+            GaveUp::InputGone => f.write_str("its input cannot be sent again"),
             GaveUp::Refused(refused) => refused.fmt(f),
         }
     }
