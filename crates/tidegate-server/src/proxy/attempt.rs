@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tidegate::wire::{Meaning, ReplyBody, judge};
 use tidegate::{Attempt, Outcome};
 
-use super::client::{Answer, Client, SendError, Unreached, innermost};
+use super::client::{Answer, Client, Departure, SendError, Unreached, innermost};
 use super::source::Source;
 use super::timed::Timed;
 use super::upgrade::Agreed;
@@ -46,8 +46,8 @@ pub(super) enum Failed {
     Late,
 }
 
-/// A request that had to wait for its connection and whose permit is older than this is not sent under it: many that waited
-/// for the same connection would arrive together. Most connections within a continent take less.
+/// A request whose permit is older than this is not sent under it. Many that waited for the same connection would arrive
+/// together, and so would those that a pause of the process held up. Most connections within a continent take less.
 const LATE: Duration = Duration::from_millis(50);
 /// The same for a call that has given a permit back before. Such calls rarely wait for the same connection again, and one
 /// that can never keep its connection until its turn must be sent in the end.
@@ -111,19 +111,10 @@ pub(super) async fn send(
         let at = attempt.granted_at().0.wrapping_add(ahead);
         request.headers_mut().insert(GRANTED, at.into());
     }
-    let sent = AtomicBool::new(false);
-    let leaves = |connected: bool| {
-        let too_old = if late.load(Ordering::Relaxed) == 0 { LATE } else { LATE_AGAIN };
-        if connected && attempt.age() >= too_old {
-            return false;
-        }
-        attempt.leaves();
-        sent.store(true, Ordering::Relaxed);
-        true
-    };
+    let departing = Departing { attempt: &attempt, late, sent: AtomicBool::new(false) };
     let answered = async {
-        let reply = client.send(request, leaves).await;
-        let mut reply = reply.map_err(|error| failed(error, source, &attempt, late))?;
+        let reply = client.send(request, &departing).await;
+        let mut reply = reply.map_err(|error| departing.failed(error, source))?;
         if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
             if !head.upgrades {
                 attempt.report(Outcome::failed());
@@ -135,42 +126,140 @@ pub(super) async fn send(
         let reply = reply.map(|body| Timed::new(body, times.upstream));
         judge(reply, &attempt, meaning).await.map_err(|reply| Failed::Reply(Box::new(reply)))
     };
-    match tokio::time::timeout(times.upstream_head, answered).await {
-        Ok(result) => result,
-        Err(_) => {
-            // Not sent means not charged.
-            let sent = sent.load(Ordering::Relaxed);
-            attempt.report(if sent { Outcome::failed() } else { Outcome::unreached() });
-            Err(Failed::Slow(times.upstream_head))
+    let result = tokio::time::timeout(times.upstream_head, answered).await.unwrap_or_else(|_| {
+        // Not sent means not charged.
+        let sent = departing.sent.load(Ordering::Relaxed);
+        attempt.report(if sent { Outcome::failed() } else { Outcome::unreached() });
+        Err(Failed::Slow(times.upstream_head))
+    });
+    if result.is_err() && source.is_gone() {
+        attempt.ends_call();
+    }
+    result
+}
+
+/// An attempt whose request is on its way to a connection.
+struct Departing<'a> {
+    attempt: &'a Attempt,
+    /// How often the call gave its permit back.
+    late: &'a AtomicU32,
+    sent: AtomicBool,
+}
+
+impl Departure for Departing<'_> {
+    fn waits(&self) {
+        self.attempt.prepares();
+        self.sent.store(false, Ordering::Relaxed);
+    }
+
+    fn leaves(&self) -> bool {
+        let too_old = if self.late.load(Ordering::Relaxed) == 0 { LATE } else { LATE_AGAIN };
+        if self.attempt.age() >= too_old {
+            return false;
+        }
+        self.attempt.leaves();
+        self.sent.store(true, Ordering::Relaxed);
+        true
+    }
+}
+
+impl Departing<'_> {
+    /// Reports an attempt that got no reply. A body of which nothing was sent goes back to its source.
+    fn failed(&self, error: SendError, source: &Source) -> Failed {
+        let Departing { attempt, late, .. } = self;
+        tracing::debug!(error = &error as &dyn std::error::Error, "an attempt failed");
+        match error {
+            SendError::Unreached { why, request } => {
+                source.put_back(request.into_body());
+                attempt.report(Outcome::unreached());
+                Failed::Unreached(why)
+            }
+            SendError::Late(request) => {
+                source.put_back(request.into_body());
+                if late.fetch_add(1, Ordering::Relaxed) < MOST_LATE {
+                    attempt.give_back();
+                    return Failed::Late;
+                }
+                attempt.report(Outcome::unreached());
+                Failed::Unreached(Unreached::Late)
+            }
+            SendError::Unprocessed(error) => {
+                // It was sent: a peer that refuses every stream must not be asked more often than the limits allow.
+                let outcome = Outcome::unprocessed();
+                // A peer that closes a connection in good form takes the call on another one without delay.
+                let closes = error.is_go_away();
+                attempt.report(if closes { outcome.retry_after(Duration::ZERO) } else { outcome });
+                Failed::Unprocessed(error.to_string())
+            }
+            SendError::Broken(error) => {
+                attempt.report(Outcome::failed());
+                Failed::Broken(innermost(&*error))
+            }
         }
     }
 }
 
-/// Reports an attempt that got no reply.
-fn failed(error: SendError, source: &Source, attempt: &Attempt, late: &AtomicU32) -> Failed {
-    tracing::debug!(error = &error as &dyn std::error::Error, "an attempt failed");
-    match error {
-        SendError::Unreached(why) => {
-            attempt.report(Outcome::unreached());
-            Failed::Unreached(why)
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
+    use bytes::Bytes;
+    use http_body_util::BodyExt;
+    use tidegate::wire::Memory;
+    use tidegate::{Call, Config, Gate};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Answers every request on one connection, and counts them.
+    async fn upstream() -> (Uri, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let uri = format!("http://{}/x", listener.local_addr().expect("bound")).parse().expect("a URL");
+        let arrivals = Arc::new(AtomicUsize::new(0));
+        let seen = arrivals.clone();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            while stream.read(&mut [0; 4_096]).await.is_ok_and(|read| read > 0) {
+                seen.fetch_add(1, Ordering::Relaxed);
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nwell").await.expect("sent");
+            }
+        });
+        (uri, arrivals)
+    }
+
+    /// A process that is stopped between a grant and its socket goes on when the grant's place in the window is long gone.
+    #[tokio::test]
+    async fn a_permit_that_became_old_is_not_sent_under_on_a_kept_connection_either() {
+        let (uri, arrivals) = upstream().await;
+        let config = Config::parse("[services.api]\nrequests = { limit = \"100/h\", burst = 100 }");
+        let gate = Gate::builder().config(config.expect("valid")).build().expect("valid");
+        let call = Call::to("api").endpoint("GET /x");
+        let client = Client::new(Times::default());
+        let head =
+            Head { method: Method::GET, uri, headers: HeaderMap::new(), upgrades: false, stamped: None };
+        let source = Source::Whole(Bytes::new(), Arc::new(Memory::new(0)).share(None));
+        let meaning = Meaning::of(&gate, &call);
+        for pauses in [[false; 2], [true, false]] {
+            let (agreed, late, grants) = (Mutex::new(None), AtomicU32::new(0), AtomicUsize::new(0));
+            let execute = gate.execute(&call, |attempt| {
+                let pause = pauses[grants.fetch_add(1, Ordering::Relaxed)];
+                assert_eq!(attempt.number(), 1, "one that was not sent does not count");
+                let sent =
+                    send(&client, &head, &source, attempt, &meaning, Times::default(), (&agreed, &late));
+                async move {
+                    if pause {
+                        tokio::time::sleep(LATE).await;
+                    }
+                    sent.await
+                }
+            });
+            let reply = execute.await.unwrap_or_else(|_| panic!("no reply"));
+            assert_eq!(reply.into_body().collect().await.expect("whole").to_bytes(), "well");
+            let grants = grants.into_inner();
+            assert_eq!(grants, 1 + usize::from(pauses[0]), "it passes the limits again");
         }
-        SendError::Late(request) if late.fetch_add(1, Ordering::Relaxed) < MOST_LATE => {
-            source.put_back(request.into_body());
-            attempt.give_back();
-            Failed::Late
-        }
-        SendError::Late(_) => {
-            attempt.report(Outcome::unreached());
-            Failed::Unreached(Unreached::Late)
-        }
-        SendError::Unprocessed(error) => {
-            // It was sent: a peer that refuses every stream must not be asked more often than the limits allow.
-            attempt.report(Outcome::unprocessed());
-            Failed::Unprocessed(error.to_string())
-        }
-        SendError::Broken(error) => {
-            attempt.report(Outcome::failed());
-            Failed::Broken(innermost(&*error))
-        }
+        assert_eq!(arrivals.load(Ordering::Relaxed), 2);
     }
 }

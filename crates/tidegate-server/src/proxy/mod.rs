@@ -30,9 +30,8 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue, UP
 use http::{HeaderMap, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use parking_lot::Mutex;
-use tidegate::retry::RetryPolicy;
 use tidegate::wire::{Meaning, Shown};
-use tidegate::{Attempt, Call, ExecuteError};
+use tidegate::{Attempt, Call, ExecuteError, GaveUp};
 use tidegate_core::request::{Why, normal_path};
 use tidegate_core::stream_usage::asking;
 use tracing::{Instrument, debug};
@@ -59,6 +58,7 @@ pub(crate) use upstream::{Service, Services};
 const WAITED: HeaderName = HeaderName::from_static("x-tidegate-waited-ms");
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-tidegate-attempts");
 const LIMIT: HeaderName = HeaderName::from_static("x-tidegate-limit");
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -114,16 +114,16 @@ impl Service {
             .may_call(&stated, &app.in_force().config)
             .map_err(|(status, code, message)| (status, code, message.to_owned()))?;
         let counted = app.count_call();
-        let mut source = Source::read(body, app.memory.share(caller.holder().cloned()), app.times.client)
-            .await
-            .map_err(|unread| match unread {
-                Unread::Slow => (
-                    StatusCode::REQUEST_TIMEOUT,
-                    "slow_body",
-                    "the body of the request did not come in time".into(),
-                ),
-                Unread::Broken => wrong("broken_body", "the body of the request broke off"),
-            })?;
+        let memory = app.memory.share(caller.holder().cloned());
+        let source = Source::read(body, memory, app.times.client).await;
+        let mut source = source.map_err(|unread| match unread {
+            Unread::Slow => (
+                StatusCode::REQUEST_TIMEOUT,
+                "slow_body",
+                "the body of the request did not come in time".into(),
+            ),
+            Unread::Broken => wrong("broken_body", "the body of the request broke off"),
+        })?;
 
         let headers = &mut parts.headers;
         let states_no_body = headers.get(CONTENT_LENGTH).is_some_and(|length| length == "0");
@@ -201,7 +201,6 @@ impl Prepared {
         let client = if head.upgrades { &app.upgrades } else { &app.client };
         let meaning = Meaning::of(&app.gate, call).within(&app.memory);
         let repeatable = head.headers.contains_key(&IDEMPOTENCY_KEY);
-        let only_once = source.whole().is_none();
         let execute = app.gate.execute(call, |attempt: Attempt| {
             *took.lock() = Took {
                 attempts: attempt.number(),
@@ -215,38 +214,42 @@ impl Prepared {
         if repeatable {
             execute = execute.repeatable(true);
         }
-        if only_once {
-            execute = execute.retry(no_retries());
-        }
         let span = span::of(call, app);
-        let (mut response, gave_up) = match (&mut execute).instrument(span.clone()).await {
+        let mut response = match (&mut execute).instrument(span.clone()).await {
             Ok(reply) => match (wish.take(), agreed.lock().take()) {
                 (Some(wish), Some(agreed)) => {
                     wish.come_true(agreed, app, counted.take());
-                    (switched(reply), false)
+                    switched(reply)
                 }
-                _ => (pass_on(reply, *hide_usage, counted.take()), false),
+                _ => pass_on(reply, *hide_usage, counted.take()),
             },
             Err(ExecuteError::Refused(refused)) => {
                 app.events.tell(|| Event::refused(call.service(), &refused));
-                (shape.refused(&refused), false)
+                shape.refused(&refused)
             }
             Err(ExecuteError::Failed(failed)) => {
+                // An upstream's reply is for the SDK to judge. Without one, the call may have been done.
+                let is_last = !matches!(failed, Failed::Reply(_));
                 let attempts = took.lock().attempts;
-                (told(failed, shape, counted.take(), (attempts, begun.elapsed())), false)
+                told(failed, shape, counted.take(), (attempts, begun.elapsed()), is_last)
             }
-            Err(ExecuteError::Exhausted { last, waited, attempts, .. }) => {
+            Err(ExecuteError::Exhausted { last, waited, attempts, why, .. }) => {
                 took.lock().waited = waited;
                 if let Failed::Unreached(why) = &last {
                     client.gave_up(&head.uri, attempts, begun.elapsed(), why);
                 }
-                // An upstream's reply that was never retried here is for the SDK to judge.
-                let spent = attempts > 1 || !matches!(last, Failed::Reply(_));
-                (told(last, shape, counted.take(), (attempts, begun.elapsed())), spent)
+                let is_last = match why {
+                    GaveUp::InputGone => false,
+                    _ if attempts > 1 => true,
+                    // It was never retried here, for lack of time or since the upstream's reply is the SDK's to judge.
+                    GaveUp::TimeSpent => false,
+                    _ => !matches!(last, Failed::Reply(_)),
+                };
+                told(last, shape, counted.take(), (attempts, begun.elapsed()), is_last)
             }
             Err(_) => {
                 let message = "the call could not be made";
-                (shape.error(StatusCode::BAD_GATEWAY, "upstream_broken", message), false)
+                shape.error(StatusCode::BAD_GATEWAY, "upstream_broken", message)
             }
         };
         service.lead_back(response.headers_mut(), prefix);
@@ -254,10 +257,6 @@ impl Prepared {
         span::ended(&span, took.waited, took.attempts, response.status());
         span.in_scope(|| debug!(method = %head.method, "the call is over"));
         took.tell(response.headers_mut());
-        if gave_up {
-            // What was worth trying again was tried: an SDK that goes on would only multiply it.
-            response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
-        }
         response
     }
 }
@@ -283,20 +282,28 @@ fn number(number: u64) -> HeaderValue {
     }
 }
 
-/// What the upstream said last is worth more than words of ours.
+/// Answers a call that failed. What the upstream said last is worth more than words of ours. If the answer `is_last`, what
+/// was worth trying again was tried, and an SDK that goes on would only multiply it.
 fn told(
     failed: Failed,
     shape: Shape,
     counted: Option<Counted>,
     (attempts, took): (u32, Duration),
+    is_last: bool,
 ) -> Response<Body> {
-    match failed {
+    let mut response = match failed {
         Failed::Reply(reply) => pass_on(*reply, false, counted),
         failed => {
             let (status, code, message) = failed.told(attempts, took);
-            shape.error(status, code, &message)
+            let mut response = shape.error(status, code, &message);
+            response.headers_mut().remove(&SHOULD_RETRY);
+            response
         }
+    };
+    if is_last {
+        response.headers_mut().insert(SHOULD_RETRY, HeaderValue::from_static("false"));
     }
+    response
 }
 
 fn pass_on(reply: Reply, hide_usage: bool, counted: Option<Counted>) -> Response<Body> {
@@ -320,8 +327,4 @@ fn switched(reply: Reply) -> Response<Body> {
         upgrade::put(response.headers_mut(), protocol);
     }
     response
-}
-
-fn no_retries() -> RetryPolicy {
-    RetryPolicy::builder().max_retries(0).build().unwrap_or_default()
 }

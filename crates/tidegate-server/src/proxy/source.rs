@@ -133,6 +133,14 @@ impl Source {
         }
     }
 
+    /// Returns whether the body was sent and there is no copy of it.
+    pub fn is_gone(&self) -> bool {
+        match self {
+            Source::Whole(..) => false,
+            Source::Once(once) => once.body.lock().is_none(),
+        }
+    }
+
     /// Takes a body back that was not sent.
     pub fn put_back(&self, body: Outgoing) {
         if let Source::Once(once) = self {
@@ -179,13 +187,6 @@ pub(crate) struct Outgoing {
     first: Bytes,
     /// What was not read yet, and the memory that what was read takes.
     rest: Option<(Timed<Incoming>, Share)>,
-}
-
-impl Outgoing {
-    /// Returns the same body once more, if all of it is kept.
-    pub fn again(&self) -> Option<Outgoing> {
-        self.rest.is_none().then(|| Outgoing { first: self.first.clone(), rest: None })
-    }
 }
 
 impl fmt::Debug for Outgoing {

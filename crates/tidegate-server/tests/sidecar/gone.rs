@@ -59,6 +59,22 @@ async fn a_client_that_goes_ends_its_call_at_the_upstream() {
     holds_nothing(&server).await;
 }
 
+/// Connecting takes up to ten seconds. A client that goes meanwhile has sent nothing, so nothing is charged.
+#[tokio::test]
+async fn a_client_that_goes_while_the_upstream_is_connected_to_costs_nothing() {
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let upstream = format!("https://{}", silent.local_addr().expect("bound"));
+    let keys = "requests = { limit = \"5/h\", burst = 5 }\ntokens = { limit = \"1000/h\", burst = 1000 }";
+    let server = sidecar(&upstream, keys).await;
+    let call = tokio::spawn(hanging(server.address()));
+    // The TLS handshake has begun, and never ends.
+    let _connecting = silent.accept().await.expect("a connection");
+    assert_eq!(limit(&server, "api/requests/1h").await["used"], 1);
+    call.abort();
+    holds_nothing(&server).await;
+    assert_eq!(limit(&server, "api/requests/1h").await["used"], 0, "it was not sent");
+}
+
 #[tokio::test]
 async fn a_client_that_goes_in_the_middle_of_a_stream_settles_it() {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: 1\n\n";

@@ -125,3 +125,54 @@ async fn a_refusal_that_was_not_retried_here_may_be_retried_by_the_client() {
     assert!(attempts > 1, "retries were made and spent: {attempts}");
     holds_nothing(&server).await;
 }
+
+/// A port at which connections are refused until it is listened on.
+fn deaf() -> tokio::net::TcpSocket {
+    let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+    socket.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+    socket
+}
+
+/// Nothing of the body is read before there is a connection, so a connection that fails does not use it up.
+#[tokio::test]
+async fn a_body_that_is_too_large_to_be_kept_outlives_refused_connections() {
+    let port = deaf();
+    let upstream = format!("http://{}", port.local_addr().expect("bound"));
+    let server = sidecar(&upstream, "retry = { initial = \"200ms\", max = \"200ms\" }").await;
+    let body = vec![b'x'; (8 << 20) + 1];
+    let (reply, upstream) = tokio::join!(post(&server, "/api/x", body.clone()), async {
+        until(|| async { status(&server).await["services"]["api"]["granted"].as_u64() >= Some(2) }).await;
+        let words = reply("200 OK", "", "well");
+        Script::plays_on(port.listen(8).expect("it listens"), move |mut stage| {
+            let words = words.clone();
+            async move { stage.say(&words).await }
+        })
+    });
+    assert_eq!(reply.text(), "well");
+    assert!(number(&reply, "x-tidegate-attempts") >= 3, "{reply:?}");
+    let requests = upstream.requests();
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0].split_once("\r\n\r\n").expect("a body").1.len(), body.len());
+    holds_nothing(&server).await;
+}
+
+/// The header stands where the sidecar's own retries were spent, and only there.
+#[tokio::test]
+async fn a_body_that_was_sent_and_not_kept_leaves_the_retry_to_the_client() {
+    let large = || vec![b'x'; (8 << 20) + 1];
+    let port = deaf();
+    let upstream = format!("http://{}", port.local_addr().expect("bound"));
+    let server = sidecar(&upstream, "retry = { max_retries = 2, initial = \"10ms\" }").await;
+    let reply = post(&server, "/api/x", large()).await;
+    assert_eq!((reply.status.as_u16(), reply.header("x-should-retry")), (502, Some("false")));
+    assert_eq!(number(&reply, "x-tidegate-attempts"), 3);
+    holds_nothing(&server).await;
+
+    let upstream = Script::plays(|stage| async move { stage.reset() }).await;
+    let server = sidecar(&upstream.url(), "").await;
+    let headers = [("idempotency-key", "1")];
+    let reply = send(&server, "POST", "/api/x", &headers, large()).await.expect("an answer");
+    assert_eq!((reply.status.as_u16(), reply.header("x-should-retry")), (502, None));
+    assert_eq!((number(&reply, "x-tidegate-attempts"), upstream.requests().len()), (1, 1));
+    holds_nothing(&server).await;
+}

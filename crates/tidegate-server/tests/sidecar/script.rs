@@ -50,7 +50,14 @@ impl Script {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        Script::plays_on(TcpListener::bind("127.0.0.1:0").await.expect("a port"), part)
+    }
+
+    /// The same where a listener is there already.
+    pub fn plays_on<F>(listener: TcpListener, part: impl Fn(Stage) -> F + Send + Sync + 'static) -> Script
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let address = listener.local_addr().expect("bound");
         let requests = Arc::new(Mutex::new(Vec::new()));
         let seen = requests.clone();

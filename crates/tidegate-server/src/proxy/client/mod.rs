@@ -1,9 +1,11 @@
 //! Sends requests to upstreams, on connections that are kept.
 //!
 //! An HTTP/1.1 connection carries one call at a time and is moved by the task of that call, so a call needs no other task
-//! and wakes none. One of HTTP/2 carries as many as its peer allows, and is moved by a task of its own: see [`http2`]. A
-//! request goes out a second time only if it was not processed: its connection had been kept, and the upstream had hung up
-//! before it took the request.
+//! and wakes none. One of HTTP/2 carries as many as its peer allows, and is moved by a task of its own: see [`http2`].
+//!
+//! A request is put on the wire at most once. If the upstream has closed a kept connection and nothing of the request was
+//! written there, the request goes on another connection. If an HTTP/2 upstream says that it did not process a request that
+//! was sent, the call ends here, and passes the limits again before it is sent again.
 
 mod answer;
 mod connector;
@@ -53,16 +55,29 @@ pub(crate) struct Client {
 pub(crate) enum SendError {
     /// There was no connection: nothing was sent.
     #[error("no connection")]
-    Unreached(#[source] Unreached),
+    Unreached {
+        #[source]
+        why: Unreached,
+        request: Box<Request<Outgoing>>,
+    },
     /// The upstream says that it has not processed the request.
     #[error("the upstream did not process the request")]
-    Unprocessed(#[source] BoxError),
+    Unprocessed(#[source] h2::Error),
     /// The connection broke off, and the request may have been processed.
     #[error("the connection broke off")]
     Broken(#[source] BoxError),
     /// There is a connection, but the request may not leave any more: nothing was sent.
     #[error("the permit was too old when the connection was there")]
     Late(Box<Request<Outgoing>>),
+}
+
+/// A request before it is sent.
+pub(crate) trait Departure {
+    /// Hears that the request waits for a new connection. Nothing was sent.
+    fn waits(&self);
+
+    /// Decides whether the request may still leave. There is a connection, and nothing was sent.
+    fn leaves(&self) -> bool;
 }
 
 impl Client {
@@ -86,13 +101,11 @@ impl Client {
         }
     }
 
-    /// Sends a request to its whole address and waits for the head of its reply. `leaves` is asked when there is a
-    /// connection and nothing was sent yet: it says whether the request may still leave, and is told whether it had to wait
-    /// for the connection.
+    /// Sends a request to its whole address and waits for the head of its reply.
     pub async fn send(
         &self,
         mut request: Request<Outgoing>,
-        leaves: impl Fn(bool) -> bool,
+        departure: &impl Departure,
     ) -> Result<Response<Answer>, SendError> {
         let uri = request.uri().clone();
         let pool = self.pool(&uri);
@@ -100,17 +113,20 @@ impl Client {
             let (kept, connection) = match pool.take() {
                 Some(kept) => (true, kept),
                 None => {
+                    departure.waits();
                     // Boxed: it is large, rare, and else part of every call.
-                    let connection = Box::pin(pool.connect(&self.connector, &uri)).await;
-                    (false, connection.map_err(SendError::Unreached)?)
+                    match Box::pin(pool.connect(&self.connector, &uri)).await {
+                        Ok(connection) => (false, connection),
+                        Err(why) => return Err(SendError::Unreached { why, request: Box::new(request) }),
+                    }
                 }
             };
-            if !leaves(!kept) {
+            if !departure.leaves() {
                 pool.put_back(connection);
-                *request.uri_mut() = uri;
                 return Err(SendError::Late(Box::new(request)));
             }
-            match connection {
+            // The request, if its connection had ended before any of it was written, and how that was noticed.
+            let (unsent, why) = match connection {
                 Kept::Http1(mut http1) => {
                     pool.address(&mut request, &uri, http1.to_proxy);
                     let mut failed = match http1.send(request).await {
@@ -122,24 +138,25 @@ impl Client {
                         Err(failed) => failed,
                     };
                     match failed.take_message() {
-                        Some(unsent) if kept => request = unsent,
-                        _ => return Err(SendError::Broken(failed.into_error().into())),
+                        Some(unsent) => (unsent, failed.into_error().to_string()),
+                        None => return Err(SendError::Broken(failed.into_error().into())),
                     }
                 }
                 Kept::Http2(slot) => {
                     let (head, body) = for_http2(request, &uri);
-                    let again = body.again().filter(|_| kept);
                     match http2::send(slot, head.clone(), body).await {
                         Ok(reply) => return Ok(reply.map(|body| Answer::Http2(Box::new(body)))),
+                        Err(http2::Failed::Unsent(error, body)) => (head.map(|()| body), error.to_string()),
+                        Err(http2::Failed::Unprocessed(error)) => return Err(SendError::Unprocessed(error)),
                         Err(http2::Failed::Broken(error)) => return Err(SendError::Broken(error)),
-                        Err(http2::Failed::Unprocessed(error)) => match again {
-                            // The upstream closes the connection in good form: there will be another.
-                            Some(body) if error.is_go_away() => request = head.map(|()| body),
-                            _ => return Err(SendError::Unprocessed(error.into())),
-                        },
                     }
                 }
+            };
+            if !kept {
+                let why = Unreached::Closed { at: pool.name().to_owned(), why };
+                return Err(SendError::Unreached { why, request: Box::new(unsent) });
             }
+            request = unsent;
         }
     }
 

@@ -22,9 +22,11 @@ pub(crate) enum Unreached {
     Tls { at: String, why: String },
     #[error("the HTTP/2 connection to {at} could not be used ({why})")]
     Http2 { at: String, why: String },
+    #[error("{at} closed the connection before the request was sent ({why})")]
+    Closed { at: String, why: String },
     #[error("not connected within {within:?}; the time ran out in {stage}")]
     Timeout { within: Duration, stage: &'static str },
-    #[error("new connections took too long to be sent on, several times in a row")]
+    #[error("the request could not be sent soon enough after its turn had come, several times in a row")]
     Late,
 }
 

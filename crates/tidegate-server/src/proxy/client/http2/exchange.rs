@@ -17,6 +17,8 @@ use crate::proxy::source::Outgoing;
 /// Why there is no reply.
 #[derive(Debug)]
 pub(in super::super) enum Failed {
+    /// The connection had ended before the stream was opened: nothing was sent, and this is the body.
+    Unsent(h2::Error, Outgoing),
     /// The peer has not processed the request, by its own word: REFUSED_STREAM, or GOAWAY with a lower stream id.
     Unprocessed(h2::Error),
     /// The peer may have processed it.
@@ -44,7 +46,12 @@ pub(in super::super) async fn send(
         return Err(Failed::Broken("the slot was used before".into()));
     };
     let end = body.is_end_stream();
-    let (mut reply, stream) = sender.send_request(head, end)?;
+    let (mut reply, stream) = match sender.send_request(head, end) {
+        Ok(sent) => sent,
+        // Nothing was queued. Any other error here is about the request itself.
+        Err(error) if error.is_go_away() || error.is_io() => return Err(Failed::Unsent(error, body)),
+        Err(error) => return Err(error.into()),
+    };
     drop(sender);
     let mut upload = (!end).then(|| Upload { body, stream, rest: Bytes::new() });
     let reply = poll_fn(|context| {
