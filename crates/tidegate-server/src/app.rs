@@ -21,8 +21,9 @@ use crate::auth::{Caller, Tokens};
 use crate::body::Body;
 use crate::came::Came;
 use crate::events::{Event, Events};
+use crate::files::Files;
 use crate::guard::{Guard, Turned};
-use crate::listen::{Busy, Door, Phase};
+use crate::listen::{Door, Phase};
 use crate::live::{Changes, NoChange, Wanted};
 use crate::permits::Permits;
 use crate::proxy::{Client, Service, Services};
@@ -103,10 +104,15 @@ impl App {
     ) -> App {
         let exposed = guard.exposed();
         let memory = Arc::new(Memory::new(config.buffer_memory));
+        let files = Arc::new(Files::default());
+        let client = Arc::new(Client::new(times, files.clone()));
+        let upgrades = Arc::new(Client::for_upgrades(times, files.clone()));
+        files.add(&client);
+        files.add(&upgrades);
         App {
             gate,
-            client: Arc::new(Client::new(times)),
-            upgrades: Arc::new(Client::for_upgrades(times)),
+            client,
+            upgrades,
             phase,
             memory,
             times,
@@ -133,11 +139,8 @@ impl App {
         self: Arc<App>,
         door: Door,
         request: Box<Request<Incoming>>,
-        busy: Busy,
     ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send {
         async move {
-            // Until the answer is there.
-            let _busy = &busy;
             if let Err((status, code, message)) = self.let_in(door, &request) {
                 return Ok(shape::plain(status, code, message));
             }

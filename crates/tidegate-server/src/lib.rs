@@ -25,6 +25,7 @@ mod body;
 mod came;
 mod events;
 pub mod explain;
+mod files;
 mod guard;
 pub mod in_force;
 mod learned;

@@ -1,7 +1,8 @@
 //! Few files may be open at once.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use super::sidecar::Sidecar;
@@ -58,4 +59,50 @@ fn with_64_files_a_hundred_idle_connections_do_not_block_new_calls() {
     let (status, log) = sidecar.end();
     assert!(status.success(), "{log}");
     assert_eq!(log.matches("idle connections are closed").count(), 1, "{log}");
+}
+
+/// An upstream that answers when so many requests are there, each on a connection of its own that stays open.
+fn gathering(requests: usize) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let gathered = Arc::new(Barrier::new(requests));
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, gathered) = (stream.expect("a connection"), gathered.clone());
+            std::thread::spawn(move || {
+                while stream.read(&mut [0; 4_096]).is_ok_and(|read| read > 0) {
+                    gathered.wait();
+                    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nwell").ok();
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn with_64_files_idle_connections_to_one_upstream_do_not_block_calls_to_another() {
+    const CALLS: usize = 16;
+    let service = |name| {
+        let address = gathering(CALLS);
+        format!("[services.{name}]\nupstream = \"http://{address}\"\nretry = {{ max_retries = 0 }}\n")
+    };
+    let sidecar = Sidecar::start_under(&(service("one") + &service("other")), "ulimit -n 64");
+    for service in ["one", "other"] {
+        let call = format!("GET /{service}/x HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let mut calls: Vec<TcpStream> = (0..CALLS).map(|_| connect(&sidecar)).collect();
+        calls.iter_mut().for_each(|stream| stream.write_all(call.as_bytes()).expect("sent"));
+        for mut stream in calls {
+            let mut said = String::new();
+            stream.read_to_string(&mut said).expect("an answer");
+            assert!(said.starts_with("HTTP/1.1 200") && said.ends_with("well"), "{service}: {said}");
+        }
+    }
+    sidecar.terminate();
+    let (status, log) = sidecar.end();
+    assert!(status.success(), "{log}");
+    assert!(
+        log.contains("no file was free for a connection to") && !log.contains("cannot be reached"),
+        "{log}"
+    );
 }

@@ -2,24 +2,27 @@
 //!
 //! A connection that is kept alive between calls holds a file descriptor. When descriptors or places are short, the ones that
 //! have been idle for longest are closed: HTTP lets a server do so at any time, and clients connect again. A connection is
-//! idle while no call of it is being answered. A reply that is still being sent is not seen here, and need not be: closing is
-//! graceful, so it ends first.
+//! idle while none of its calls waits for an answer and no reply is being sent on it.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tracing::warn;
+
+use crate::body::{Body, BoxError};
+use crate::files::Holder;
 
 /// A connection that was used so recently is left alone: its client may be about to use it again.
 const RECENT: Duration = Duration::from_millis(50);
 /// Closing this part of the idle connections at once keeps the search for the oldest from being made for each newcomer.
 const PART: usize = 16;
-/// A shortage that ended so long ago is told again when it comes back.
-const EPISODE: Duration = Duration::from_secs(60);
 
 /// All open connections.
 #[derive(Debug)]
@@ -27,17 +30,15 @@ pub(super) struct Connections {
     began: Instant,
     open: Mutex<HashMap<u64, Arc<Activity>>>,
     next: AtomicU64,
-    /// When a shortage was last seen: one in which no connection was idle, and one in which some were.
-    short: Mutex<[Option<Instant>; 2]>,
 }
 
 /// What a connection is doing.
 #[derive(Debug)]
 pub(super) struct Activity {
     began: Instant,
-    /// Calls that are being answered.
+    /// Calls that wait for an answer or whose reply is being sent.
     calls: AtomicUsize,
-    /// When the last call was answered, in milliseconds since `began`.
+    /// When the last reply was sent, in milliseconds since `began`.
     idle_since: AtomicU64,
     chosen: AtomicBool,
     close: Notify,
@@ -53,12 +54,17 @@ pub(super) struct Registered {
 
 /// A call that is being answered, until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Busy(Arc<Activity>);
+pub(super) struct Busy(Arc<Activity>);
+
+/// The body of a reply, which keeps its connection busy.
+pub(super) struct Sending {
+    body: Body,
+    _busy: Busy,
+}
 
 impl Connections {
     pub fn new() -> Connections {
-        let (open, next) = (Mutex::default(), AtomicU64::new(0));
-        Connections { began: Instant::now(), open, next, short: Mutex::default() }
+        Connections { began: Instant::now(), open: Mutex::default(), next: AtomicU64::new(0) }
     }
 
     pub fn register(self: &Arc<Connections>) -> Registered {
@@ -73,22 +79,10 @@ impl Connections {
         self.open.lock().insert(number, activity.clone());
         Registered { all: self.clone(), number, activity }
     }
+}
 
-    /// Closes the connections that have been idle for longest, a part of all that are idle. `why` is logged once for each
-    /// shortage. Returns how many are being closed.
-    pub fn make_room(&self, why: &dyn std::fmt::Display) -> usize {
-        let chosen = self.close_idle();
-        let before = self.short.lock()[usize::from(chosen > 0)].replace(Instant::now());
-        if before.is_none_or(|before| before.elapsed() > EPISODE) {
-            let open = self.open.lock().len();
-            match chosen {
-                0 => warn!(open, "{why}, and none is idle"),
-                _ => warn!(open, closing = chosen, "{why}: idle connections are closed, the oldest first"),
-            }
-        }
-        chosen
-    }
-
+impl Holder for Connections {
+    /// Closes a part of all that are idle.
     fn close_idle(&self) -> usize {
         let latest = millis_since(self.began).saturating_sub(RECENT.as_millis() as u64);
         let open = self.open.lock();
@@ -123,8 +117,40 @@ impl Activity {
         self.close.notified().await;
     }
 
+    /// Whether no call is being answered.
+    pub fn is_free(&self) -> bool {
+        self.calls.load(Ordering::Relaxed) == 0
+    }
+
     fn is_idle(&self) -> bool {
-        self.calls.load(Ordering::Relaxed) == 0 && !self.chosen.load(Ordering::Relaxed)
+        self.is_free() && !self.chosen.load(Ordering::Relaxed)
+    }
+}
+
+impl Busy {
+    /// Keeps the connection busy until the reply is sent.
+    pub fn until_sent(self, body: Body) -> Sending {
+        Sending { body, _busy: self }
+    }
+}
+
+impl HttpBody for Sending {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -172,10 +198,10 @@ mod tests {
     async fn the_one_that_has_been_idle_for_longest_is_closed_first() {
         let all = long_ago();
         let connections = idle_since(&all, &[300, 100, 200]);
-        assert_eq!(all.make_room(&"full"), 1);
+        assert_eq!(all.close_idle(), 1);
         assert_eq!(chosen(&connections), [false, true, false]);
         connections[1].activity.closing().await;
-        assert_eq!((all.make_room(&"full"), chosen(&connections)), (1, vec![false, true, true]));
+        assert_eq!((all.close_idle(), chosen(&connections)), (1, vec![false, true, true]));
     }
 
     #[test]
@@ -184,20 +210,20 @@ mod tests {
         let connections = idle_since(&all, &[100, 200]);
         let busy = connections[0].activity.busy();
         drop(connections[1].activity.busy());
-        assert_eq!(all.make_room(&"full"), 0);
+        assert_eq!(all.close_idle(), 0);
         drop(busy);
-        assert_eq!(all.make_room(&"full"), 0, "its client may be about to use it again");
+        assert_eq!(all.close_idle(), 0, "its client may be about to use it again");
         connections[0].activity.idle_since.store(0, Ordering::Relaxed);
-        assert_eq!((all.make_room(&"full"), chosen(&connections)), (1, vec![true, false]));
+        assert_eq!((all.close_idle(), chosen(&connections)), (1, vec![true, false]));
     }
 
     #[test]
     fn of_many_a_part_is_closed_at_once_and_what_is_closed_is_forgotten() {
         let all = long_ago();
         let connections = idle_since(&all, &(0..160).collect::<Vec<u64>>());
-        assert_eq!(all.make_room(&"full"), 10);
+        assert_eq!(all.close_idle(), 10);
         assert!(chosen(&connections)[..10].iter().all(|chosen| *chosen));
         drop(connections);
-        assert_eq!((all.make_room(&"full"), all.open.lock().len()), (0, 0));
+        assert_eq!((all.close_idle(), all.open.lock().len()), (0, 0));
     }
 }

@@ -14,7 +14,7 @@ pub(crate) mod workers;
 
 use std::io;
 use std::net::IpAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,15 +28,15 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::Sleep;
 use tracing::{debug, warn};
 
 use crate::app::{App, Counted};
+use crate::files::{Files, Holder, RECOVER, is_out_of_files};
 use crate::permits::Origin;
 use idle::{Activity, Connections};
 use patient::Patient;
 use workers::Workers;
-
-pub(crate) use idle::Busy;
 
 /// How many clients may be connected unless said otherwise: each call that waits has a connection.
 const MAX_CONNECTIONS: usize = 16_384;
@@ -48,10 +48,9 @@ const MAX_HEADERS: usize = 128;
 const MAX_STREAMS: u32 = 1_024;
 /// How HTTP/2 begins.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0";
-/// How long to wait after a connection could not be accepted, or while there is no room for one.
-const RECOVER: Duration = Duration::from_millis(100);
-/// The same if idle connections are being closed.
-const SOON: Duration = Duration::from_millis(5);
+/// How long an HTTP/2 client has to take leave of an idle connection that is closed to make room. A peer that never answers
+/// would hold it for as long as pings are waited for.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What becomes of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +141,7 @@ pub(crate) struct Listening {
     room: Arc<Semaphore>,
     workers: Arc<Workers>,
     connections: Arc<Connections>,
+    files: Arc<Files>,
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
 }
@@ -167,8 +167,9 @@ impl Listening {
             .keep_alive_interval(app.times.client)
             .keep_alive_timeout(app.times.client);
         let room = Arc::new(Semaphore::new(max_connections.unwrap_or(MAX_CONNECTIONS)));
-        let connections = Arc::new(Connections::new());
-        Listening { app, phase, room, workers, connections, http1, http2 }
+        let (connections, files) = (Arc::new(Connections::new()), app.client.files().clone());
+        files.add(&connections);
+        Listening { app, phase, room, workers, connections, files, http1, http2 }
     }
 
     /// Accepts connections until it is told to stop.
@@ -198,8 +199,7 @@ impl Listening {
     /// the next one.
     fn recover(&self, error: &io::Error) -> Duration {
         if is_out_of_files(error) {
-            let cause = format!("cannot accept a connection ({error})");
-            return if self.connections.make_room(&cause) > 0 { SOON } else { RECOVER };
+            return self.files.make_room(&format!("cannot accept a connection ({error})"));
         }
         warn!(%error, "cannot accept a connection");
         RECOVER
@@ -211,7 +211,7 @@ impl Listening {
             return Some(room);
         }
         loop {
-            self.connections.make_room(&"as many connections are open as may be");
+            self.files.tell(&"as many connections are open as may be", self.connections.close_idle());
             // Never closed: the semaphore is this listener's own.
             let free = self.room.clone().acquire_owned();
             if let Ok(room) = tokio::time::timeout(RECOVER, free).await {
@@ -267,12 +267,14 @@ impl Listening {
             if request.headers().contains_key(UPGRADE) {
                 request.extensions_mut().insert(room.clone());
             }
-            app.clone().answer(door, Box::new(request), active.busy())
+            let (answer, busy) = (app.clone().answer(door, Box::new(request)), active.busy());
+            async { answer.await.map(|response| response.map(|body| busy.until_sent(body))) }
         };
         // As hyper has it: both protocols, the same way, and no common type.
         macro_rules! drive {
             ($connection:expr) => {{
                 let mut connection = pin!($connection);
+                let mut farewell: Option<Pin<Box<Sleep>>> = None;
                 loop {
                     tokio::select! {
                         biased;
@@ -283,7 +285,17 @@ impl Listening {
                             Phase::Refusing if changed.is_ok() => connection.as_mut().graceful_shutdown(),
                             _ => return Ok(()),
                         },
-                        () = activity.closing() => connection.as_mut().graceful_shutdown(),
+                        () = activity.closing() => {
+                            connection.as_mut().graceful_shutdown();
+                            farewell = Some(Box::pin(tokio::time::sleep(FAREWELL)));
+                        }
+                        // HTTP/1.1 asks the client for nothing.
+                        () = over(&mut farewell), if is_http2 => {
+                            if activity.is_free() {
+                                return Ok(());
+                            }
+                            farewell = Some(Box::pin(tokio::time::sleep(FAREWELL)));
+                        }
                     }
                 }
             }};
@@ -309,9 +321,12 @@ impl Listening {
     }
 }
 
-/// Whether the process or the system has no file left: EMFILE and ENFILE, which are these numbers on every Unix.
-fn is_out_of_files(error: &io::Error) -> bool {
-    cfg!(unix) && matches!(error.raw_os_error(), Some(23 | 24))
+/// Waits for the end of a time that has begun.
+async fn over(time: &mut Option<Pin<Box<Sleep>>>) {
+    match time {
+        Some(time) => time.await,
+        None => std::future::pending().await,
+    }
 }
 
 /// The first bytes, as many as it takes to know what is spoken.

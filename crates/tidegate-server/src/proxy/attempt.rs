@@ -236,7 +236,7 @@ mod tests {
         let config = Config::parse("[services.api]\nrequests = { limit = \"100/h\", burst = 100 }");
         let gate = Gate::builder().config(config.expect("valid")).build().expect("valid");
         let call = Call::to("api").endpoint("GET /x");
-        let client = Client::new(Times::default());
+        let client = Client::new(Times::default(), Arc::default());
         let head =
             Head { method: Method::GET, uri, headers: HeaderMap::new(), upgrades: false, stamped: None };
         let source = Source::Whole(Bytes::new(), Arc::new(Memory::new(0)).share(None));

@@ -11,6 +11,7 @@ mod forwarding;
 mod gone;
 mod guard;
 mod hints;
+mod idle;
 mod learning;
 mod memory;
 mod permits;

@@ -28,6 +28,7 @@ use tracing::warn;
 
 use super::proxies::{Proxies, sensitive};
 use super::unreached::{Unreached, innermost};
+use crate::files::Files;
 
 /// Makes connections.
 #[derive(Clone)]
@@ -37,6 +38,8 @@ pub(super) struct Connector {
     tls: TlsConnector,
     /// Offers nothing: a proxy is spoken to in HTTP/1.1.
     tls_to_proxy: TlsConnector,
+    /// Asked for room if there is no file for a connection.
+    pub files: Arc<Files>,
     /// How long all stages may take together.
     pub within: Duration,
 }
@@ -67,6 +70,15 @@ impl Deadline {
         Deadline { at: self.at - self.within / 20, ..self }
     }
 
+    /// Waits for a while. Returns whether there is time for that.
+    async fn pause(self, span: Duration) -> bool {
+        let is_in_time = Instant::now() + span < self.at;
+        if is_in_time {
+            tokio::time::sleep(span).await;
+        }
+        is_in_time
+    }
+
     /// Runs one stage of connecting.
     pub async fn bound<T>(
         self,
@@ -80,9 +92,9 @@ impl Deadline {
 
 impl Connector {
     /// `upgrades`: for requests that want their connection to become something else, which only HTTP/1.1 can do.
-    pub fn new(within: Duration, proxies: Proxies, upgrades: bool) -> Connector {
+    pub fn new(within: Duration, proxies: Proxies, files: Arc<Files>, upgrades: bool) -> Connector {
         let protocols: &[&[u8]] = if upgrades { &[b"http/1.1"] } else { &[b"h2", b"http/1.1"] };
-        Connector { proxies, tls: tls(protocols), tls_to_proxy: tls(&[]), within }
+        Connector { proxies, tls: tls(protocols), tls_to_proxy: tls(&[]), files, within }
     }
 
     /// Connects to the upstream of a URL.
@@ -90,7 +102,7 @@ impl Connector {
         let secure = to.scheme() == Some(&Scheme::HTTPS);
         let target = Target::of(to, if secure { 443 } else { 80 });
         let (stream, to_proxy) = match self.proxies.on_the_way_to(to) {
-            None => (Stream::Tcp(target.connect(deadline).await?), false),
+            None => (Stream::Tcp(target.connect(&self.files, deadline).await?), false),
             Some(proxy) => self.through(&proxy, &target, secure, deadline).await?,
         };
         if !secure {
@@ -116,7 +128,7 @@ impl Connector {
             _ => 80,
         };
         let at = Target::of(proxy.uri(), default);
-        let mut stream = Stream::Tcp(at.connect(deadline).await?);
+        let mut stream = Stream::Tcp(at.connect(&self.files, deadline).await?);
         // Before anything is said on it: what is said first may be the password.
         if scheme == "https" {
             stream = Stream::Tls(Box::new(at.secure(&self.tls_to_proxy, stream, deadline).await?));
@@ -178,18 +190,30 @@ impl Target {
     async fn resolve(&self, deadline: Deadline) -> Result<Vec<SocketAddr>, Unreached> {
         let found = async {
             let found = tokio::net::lookup_host((&*self.host, self.port)).await;
-            let why = match found.map(Iterator::collect::<Vec<_>>) {
-                Ok(addresses) if !addresses.is_empty() => return Ok(addresses),
-                Ok(_) => "it has no address".to_owned(),
-                Err(error) => innermost(&error),
-            };
-            Err(Unreached::Name { host: self.host.clone(), why })
+            match found.map(Iterator::collect::<Vec<_>>) {
+                Ok(addresses) if !addresses.is_empty() => Ok(addresses),
+                Ok(_) => {
+                    Err(Unreached::Name { host: self.host.clone(), why: "it has no address".to_owned() })
+                }
+                Err(error) => Err(Unreached::name(&self.host, &error)),
+            }
         };
         deadline.bound("the name look-up", found).await
     }
 
-    /// Connects to whichever address answers first.
-    async fn connect(&self, deadline: Deadline) -> Result<TcpStream, Unreached> {
+    /// Connects to whichever address answers first. Without a file for that, idle connections are closed, and it is tried
+    /// again.
+    async fn connect(&self, files: &Files, deadline: Deadline) -> Result<TcpStream, Unreached> {
+        loop {
+            let connected = self.try_connect(deadline).await;
+            let Err(why @ Unreached::NoFile { .. }) = connected else { return connected };
+            if !deadline.pause(files.make_room(&why)).await {
+                return Err(why);
+            }
+        }
+    }
+
+    async fn try_connect(&self, deadline: Deadline) -> Result<TcpStream, Unreached> {
         let addresses = self.resolve(deadline).await?;
         let connected = async {
             let mut connector = HttpConnector::new_with_resolver(Resolved(addresses));

@@ -27,6 +27,7 @@ use parking_lot::RwLock;
 use super::headers::wants_length;
 use super::source::Outgoing;
 use crate::body::BoxError;
+use crate::files::{Files, Holder};
 use crate::server::Times;
 use connector::Connector;
 use pool::{Kept, Pool};
@@ -81,19 +82,20 @@ pub(crate) trait Departure {
 }
 
 impl Client {
-    pub fn new(times: Times) -> Client {
-        Client::made(times, false)
+    /// `files` is asked for room if there is no file for a connection.
+    pub fn new(times: Times, files: Arc<Files>) -> Client {
+        Client::made(times, files, false)
     }
 
     /// For requests that want their connection to become something else.
-    pub fn for_upgrades(times: Times) -> Client {
-        Client::made(times, true)
+    pub fn for_upgrades(times: Times, files: Arc<Files>) -> Client {
+        Client::made(times, files, true)
     }
 
-    fn made(times: Times, upgrades: bool) -> Client {
+    fn made(times: Times, files: Arc<Files>, upgrades: bool) -> Client {
         let proxies = Proxies::from_env();
         Client {
-            connector: Connector::new(times.connect, proxies.clone(), upgrades),
+            connector: Connector::new(times.connect, proxies.clone(), files, upgrades),
             proxies,
             upgrades,
             idle: times.upstream_idle,
@@ -160,6 +162,11 @@ impl Client {
         }
     }
 
+    /// Returns what makes room for connections.
+    pub fn files(&self) -> &Arc<Files> {
+        &self.connector.files
+    }
+
     /// Logs that a call was given up because its upstream cannot be reached.
     pub fn gave_up(&self, uri: &Uri, attempts: u32, took: Duration, why: &Unreached) {
         let pool = self.pool(uri);
@@ -192,6 +199,13 @@ impl Client {
             pools.push((scheme.clone(), authority.clone(), pool.clone()));
             pool
         })
+    }
+}
+
+impl Holder for Client {
+    /// Closes one connection of each upstream that has an idle one, of either protocol.
+    fn close_idle(&self) -> usize {
+        self.pools.read().iter().map(|(.., pool)| pool.close_idle()).sum()
     }
 }
 

@@ -190,6 +190,15 @@ impl Pool {
         self.trouble.failed(&self.name, why);
     }
 
+    /// Closes the connection of each protocol that has been idle for longest. Returns how many were closed.
+    pub fn close_idle(&self) -> usize {
+        let http1 = {
+            let mut idle = self.idle.lock();
+            (!idle.is_empty()).then(|| idle.remove(0))
+        };
+        usize::from(http1.is_some()) + usize::from(self.streams.close_idle())
+    }
+
     /// Closes what nobody has used for so long, or what the upstream has closed.
     pub fn sweep(&self, idle: Duration) {
         let mut context = Context::from_waker(Waker::noop());

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tracing::{info, warn};
 
+use crate::files::is_out_of_files;
+
 /// Why there is no connection. Nothing of the request was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unreached {
@@ -14,6 +16,8 @@ pub(crate) enum Unreached {
     Name { host: String, why: String },
     #[error("{at} refused the connection")]
     Refused { at: String },
+    #[error("no file was free for a connection to {at} ({why})")]
+    NoFile { at: String, why: String },
     #[error("no connection to {at} ({why})")]
     Tcp { at: String, why: String },
     #[error("the proxy {proxy} did not connect to {to} ({why})")]
@@ -34,9 +38,20 @@ impl Unreached {
     /// Describes a TCP connection to `at` that failed.
     pub fn tcp(at: &str, error: &(dyn Error + 'static)) -> Unreached {
         let at = at.to_owned();
-        match io_kind(error) {
-            Some(io::ErrorKind::ConnectionRefused) => Unreached::Refused { at },
+        match io_error(error) {
+            Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => Unreached::Refused { at },
+            Some(error) if is_out_of_files(error) => Unreached::NoFile { at, why: innermost(error) },
             _ => Unreached::Tcp { at, why: innermost(error) },
+        }
+    }
+
+    /// Describes a name look-up that failed.
+    pub fn name(host: &str, error: &io::Error) -> Unreached {
+        let (host, why) = (host.to_owned(), innermost(error));
+        if is_out_of_files(error) {
+            Unreached::NoFile { at: host, why }
+        } else {
+            Unreached::Name { host, why }
         }
     }
 
@@ -46,11 +61,11 @@ impl Unreached {
     }
 }
 
-fn io_kind(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {
+fn io_error<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e io::Error> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(error) = error.downcast_ref::<io::Error>() {
-            return Some(error.kind());
+            return Some(error);
         }
         next = error.source();
     }

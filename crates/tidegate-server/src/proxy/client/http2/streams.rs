@@ -170,6 +170,17 @@ impl Streams {
         None
     }
 
+    /// Takes the connection out of the pool that has been idle for longest: without a sender it closes. Returns whether
+    /// there was one.
+    pub fn close_idle(&self) -> bool {
+        let mut state = self.0.lock();
+        let idle = state.connections.iter().enumerate().filter(|(_, pooled)| pooled.used == 0);
+        let oldest = idle.min_by_key(|(_, pooled)| pooled.idle_since).map(|(at, _)| at);
+        let gone = oldest.map(|at| state.connections.swap_remove(at));
+        drop(state);
+        gone.is_some()
+    }
+
     fn failed(&self, why: &Unreached) {
         let waiting = {
             let mut state = self.0.lock();
