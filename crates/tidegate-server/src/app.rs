@@ -218,8 +218,8 @@ impl App {
         let key_headers = found.as_ref().map_or(&[][..], |found| found.key_headers());
         let caller = match door {
             // Whoever may open the socket is who started the sidecar.
-            Door::Unix => Ok(Caller::default()),
-            Door::Tcp(_) => in_force.tokens.caller(headers, key_headers),
+            Door::Unix => Ok(Caller::without_token(door.origin())),
+            Door::Tcp(_) => in_force.tokens.caller(door.origin(), headers, key_headers),
         };
         (found, caller)
     }

@@ -16,6 +16,7 @@ use tidegate::{Call, Config, Priority};
 use tidegate_core::config::TokenConfig;
 
 use crate::guard::Turned;
+use crate::permits::{Bearer, Origin};
 
 const TOKEN: HeaderName = HeaderName::from_static("x-tidegate-token");
 
@@ -30,9 +31,12 @@ pub(crate) struct Token {
     may: TokenConfig,
 }
 
-/// Who asks: anybody, or the holder of a token.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Caller(Option<Arc<Token>>);
+/// Who asks: the holder of a token, or a caller that is known by where it comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    token: Option<Arc<Token>>,
+    from: Origin,
+}
 
 impl Tokens {
     pub fn new(config: &Config) -> Tokens {
@@ -47,10 +51,15 @@ impl Tokens {
         !self.0.is_empty()
     }
 
-    /// Who sends these headers; `key_headers` are those that are not passed on as they are.
-    pub fn caller(&self, headers: &HeaderMap, key_headers: &[HeaderName]) -> Result<Caller, Turned> {
+    /// Who sends these headers from there; `key_headers` are those that are not passed on as they are.
+    pub fn caller(
+        &self,
+        from: Origin,
+        headers: &HeaderMap,
+        key_headers: &[HeaderName],
+    ) -> Result<Caller, Turned> {
         if !self.are_asked_for() {
-            return Ok(Caller::default());
+            return Ok(Caller::without_token(from));
         }
         let mut shown =
             headers.get(&TOKEN).into_iter().chain(key_headers.iter().flat_map(|name| headers.get(name)));
@@ -59,7 +68,7 @@ impl Tokens {
             self.of(value.strip_prefix(b"Bearer ").unwrap_or(value))
         });
         match found {
-            Some(token) => Ok(Caller(Some(token.clone()))),
+            Some(token) => Ok(Caller { token: Some(token.clone()), from }),
             None => Err((
                 StatusCode::UNAUTHORIZED,
                 "unauthorized",
@@ -84,14 +93,25 @@ impl Tokens {
 pub(crate) const OWN_HEADERS: [HeaderName; 1] = [AUTHORIZATION];
 
 impl Caller {
+    /// A caller that needs no token.
+    pub fn without_token(from: Origin) -> Caller {
+        Caller { token: None, from }
+    }
+
     /// By which name the caller is known.
     pub fn holder(&self) -> Option<&Arc<str>> {
-        self.0.as_ref().map(|token| &token.holder)
+        self.token.as_ref().map(|token| &token.holder)
+    }
+
+    /// Who is held to a share of what all callers have in common, for calls of this loop.
+    pub fn bearer(&self, loop_id: Option<&str>) -> Bearer {
+        let origin = self.holder().map_or_else(|| self.from.clone(), |holder| Origin::Token(holder.clone()));
+        Bearer::new(origin, loop_id)
     }
 
     /// Whether this call may be made. What counts is the priority it would have, whoever says so.
     pub fn may_call(&self, call: &Call, config: &Config) -> Result<(), Turned> {
-        let Some(token) = &self.0 else { return Ok(()) };
+        let Some(token) = &self.token else { return Ok(()) };
         if token.may.services.as_ref().is_some_and(|all| all.iter().all(|name| name != call.service())) {
             let message = "the token is not for this service";
             return Err((StatusCode::FORBIDDEN, "forbidden_service", message));
@@ -107,7 +127,7 @@ impl Caller {
 
     /// Whether limits and windows may be changed.
     pub fn may_change(&self) -> Result<(), Turned> {
-        match &self.0 {
+        match &self.token {
             Some(token) if !token.may.admin => {
                 let message = "the token is not for changing limits: that takes one with `admin = true`";
                 Err((StatusCode::FORBIDDEN, "forbidden", message))

@@ -185,7 +185,7 @@ impl Claim {
             drop(table);
             return Err((permit, Some(full)));
         }
-        let levels = table.shares.levels(&self.bearer);
+        let levels = self.bearer.levels().collect();
         // From here on the id ends with the permit.
         let live = Live { permit, until, owner: self.owner.take(), levels, id: self.id.take() };
         if table.insert(number, live) {

@@ -1,19 +1,21 @@
-//! A share of the permit table for each caller, so that one of them cannot use it up for all.
+//! A share of the permit table for each caller, so that one of them cannot use it up for all. Memory for bodies is shared
+//! between the same callers ([`tidegate::wire::Memory`]).
 //!
 //! The rule: a caller may take as many permits as it leaves free. It is applied level by level. A caller is its token,
 //! else the network and the address that it calls from, else the Unix socket; below that it is its loop. A loop id is the
 //! caller's own word, so its share is one of its token's or address's, and 65,536 loop names get no more than one caller
-//! does. The addresses of this machine are one network, and so is an IPv6 /64: both are free for one caller to choose from.
+//! does. An IPv6 /64 is a network, since one caller may choose from all of its addresses. The addresses of this machine are
+//! one caller: they are free to choose from, and nearly all callers have the same.
 //!
-//! With a table of M permits and one greedy caller this comes to M/2 for a token or a network, M/4 for one address of it
-//! or one loop of a token, and M/8 for one loop of an address. What is left is shared by the same rule, so the next caller
-//! finds half of what is free.
+//! With a table of M permits and one greedy caller this comes to M/2 for a token, this machine or a network, M/4 for one
+//! address of a network or one loop of a token or of this machine, and M/8 for one loop of an address of a network. What is
+//! left is shared by the same rule, so the next caller finds half of what is free.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// Who holds a permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub(crate) enum Origin {
 
 /// Whose permits are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Level {
+pub(crate) enum Level {
     Network(IpAddr),
     Origin(Origin),
     /// By the hash of its name: names are as long as callers like. Two loops of one hash share a share.
@@ -43,8 +45,9 @@ pub(super) enum Level {
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     held: HashMap<Level, usize>,
-    hasher: RandomState,
 }
+
+static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// A caller has used up its share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,23 +61,26 @@ impl Bearer {
     pub fn new(origin: Origin, loop_id: Option<&str>) -> Bearer {
         Bearer { origin, loop_id: loop_id.map(Into::into) }
     }
+
+    /// Returns the levels that it is counted at, the widest first: two or three.
+    pub fn levels(&self) -> impl Iterator<Item = Level> {
+        let Bearer { origin, loop_id } = self;
+        let (network, address) = match origin {
+            Origin::Address(address) if address.to_canonical().is_loopback() => {
+                (Some(Level::Network(Ipv4Addr::LOCALHOST.into())), None)
+            }
+            Origin::Address(address) => (network(*address), Some(Level::Origin(origin.clone()))),
+            Origin::Token(_) | Origin::Socket => (None, Some(Level::Origin(origin.clone()))),
+        };
+        let own = Level::Loop(origin.clone(), HASHER.hash_one(loop_id));
+        network.into_iter().chain(address).chain([own])
+    }
 }
 
 impl Shares {
-    /// The levels of a bearer, the widest first.
-    pub fn levels(&self, bearer: &Bearer) -> Vec<Level> {
-        let Bearer { origin, loop_id } = bearer;
-        let network = match origin {
-            Origin::Address(address) => network(*address).map(Level::Network),
-            Origin::Token(_) | Origin::Socket => None,
-        };
-        let own = Level::Loop(origin.clone(), self.hasher.hash_one(loop_id));
-        network.into_iter().chain([Level::Origin(origin.clone()), own]).collect()
-    }
-
     /// Whether a bearer may have one more permit of a table with so many free places.
     pub fn admits(&self, bearer: &Bearer, mut free: usize) -> Result<(), Full> {
-        for level in self.levels(bearer) {
+        for level in bearer.levels() {
             let held = self.held.get(&level).copied().unwrap_or(0);
             if held >= free {
                 return Err(Full { who: level.name(bearer), held, free });
@@ -112,6 +118,7 @@ impl Shares {
 impl Level {
     fn name(&self, bearer: &Bearer) -> String {
         match (self, &bearer.loop_id) {
+            (Level::Network(address), _) if address.is_loopback() => "this machine".into(),
             (Level::Network(_), _) => "callers of this network".into(),
             (Level::Origin(origin), _) => origin.to_string(),
             (Level::Loop(origin, _), Some(loop_id)) => {
@@ -145,10 +152,9 @@ impl fmt::Display for Full {
 }
 
 /// The network of an address, if a caller may choose among many addresses of it.
-fn network(address: IpAddr) -> Option<IpAddr> {
+fn network(address: IpAddr) -> Option<Level> {
     match address.to_canonical() {
-        address if address.is_loopback() => Some(Ipv4Addr::LOCALHOST.into()),
-        IpAddr::V6(address) => Some(Ipv6Addr::from(u128::from(address) >> 64 << 64).into()),
+        IpAddr::V6(address) => Some(Level::Network(Ipv6Addr::from(u128::from(address) >> 64 << 64).into())),
         IpAddr::V4(_) => None,
     }
 }
@@ -169,7 +175,7 @@ mod tests {
     impl Table {
         fn take(&mut self, bearer: &Bearer) -> Result<(), Full> {
             self.shares.admits(bearer, TABLE - self.total)?;
-            let levels = self.shares.levels(bearer);
+            let levels: Vec<Level> = bearer.levels().collect();
             self.shares.add(&levels);
             self.total += 1;
             Ok(())
@@ -193,7 +199,8 @@ mod tests {
         for (origin, most) in [
             (token("ci"), TABLE / 4),
             (at("10.0.0.1"), TABLE / 4),
-            (at("127.0.0.1"), TABLE / 8),
+            (at("127.0.0.1"), TABLE / 4),
+            (at("fd00::2"), TABLE / 8),
             (Origin::Socket, TABLE / 4),
         ] {
             let mut table = Table::default();
@@ -237,8 +244,8 @@ mod tests {
     fn one_loop_of_an_address_leaves_room_for_the_others() {
         let mut table = Table::default();
         let by = |name: &str| Bearer::new(at("127.0.0.1"), Some(name));
-        assert_eq!(table.take_all(&by("greedy")), TABLE / 8);
-        assert!(table.take_all(&by("also-greedy")) > TABLE / 32);
+        assert_eq!(table.take_all(&by("greedy")), TABLE / 4);
+        assert!(table.take_all(&by("also-greedy")) > TABLE / 16);
         assert_eq!(table.take(&by("modest")), Ok(()));
         assert_eq!(table.take(&Bearer::new(at("127.0.0.2"), None)), Ok(()));
     }
@@ -246,7 +253,7 @@ mod tests {
     #[test]
     fn what_is_given_back_may_be_taken_again() {
         let (mut shares, bearer) = (Shares::default(), Bearer::new(Origin::Socket, None));
-        let levels = shares.levels(&bearer);
+        let levels: Vec<Level> = bearer.levels().collect();
         shares.add(&levels);
         assert!(shares.admits(&bearer, 1).is_err());
         shares.remove(&levels);

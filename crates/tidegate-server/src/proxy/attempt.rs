@@ -206,7 +206,7 @@ mod tests {
 
     use bytes::Bytes;
     use http_body_util::BodyExt;
-    use tidegate::wire::Memory;
+    use tidegate::wire::{Memory, Owners};
     use tidegate::{Call, Config, Gate};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
@@ -239,7 +239,7 @@ mod tests {
         let client = Client::new(Times::default(), Arc::default());
         let head =
             Head { method: Method::GET, uri, headers: HeaderMap::new(), upgrades: false, stamped: None };
-        let source = Source::Whole(Bytes::new(), Arc::new(Memory::new(0)).share(None));
+        let source = Source::Whole(Bytes::new(), Arc::new(Memory::new(0)).share(Owners::default()));
         let meaning = Meaning::of(&gate, &call);
         for pauses in [[false; 2], [true, false]] {
             let (agreed, late, grants) = (Mutex::new(None), AtomicU32::new(0), AtomicUsize::new(0));

@@ -114,7 +114,7 @@ impl Service {
             .may_call(&stated, &app.in_force().config)
             .map_err(|(status, code, message)| (status, code, message.to_owned()))?;
         let counted = app.count_call();
-        let memory = app.memory.share(caller.holder().cloned());
+        let memory = app.memory.share(app.memory.owners(caller.bearer(stated.stated_loop()).levels()));
         let source = Source::read(body, memory, app.times.client).await;
         let mut source = source.map_err(|unread| match unread {
             Unread::Slow => (
@@ -199,7 +199,7 @@ impl Prepared {
         let (took, agreed, late) = (Mutex::new(Took::default()), Mutex::new(None), AtomicU32::new(0));
         let begun = Instant::now();
         let client = if head.upgrades { &app.upgrades } else { &app.client };
-        let meaning = Meaning::of(&app.gate, call).within(&app.memory);
+        let meaning = Meaning::of(&app.gate, call).within(&app.memory, source.owners());
         let repeatable = head.headers.contains_key(&IDEMPOTENCY_KEY);
         let execute = app.gate.execute(call, |attempt: Attempt| {
             *took.lock() = Took {

@@ -11,7 +11,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use parking_lot::Mutex;
-use tidegate::wire::{Content, Share};
+use tidegate::wire::{Content, Owners, Share};
 use tidegate_core::request::{Asked, Why};
 
 use super::timed::Timed;
@@ -39,6 +39,7 @@ pub(super) struct Once {
     body: Mutex<Option<Outgoing>>,
     length: Option<u64>,
     why: Why,
+    owners: Owners,
 }
 
 /// A request whose body did not come.
@@ -83,8 +84,17 @@ impl Source {
     }
 
     fn once(first: Bytes, rest: Timed<Incoming>, share: Share, length: Option<u64>, why: Why) -> Source {
+        let owners = share.owners();
         let outgoing = Outgoing { first, rest: Some((rest, share)) };
-        Source::Once(Box::new(Once { body: Mutex::new(Some(outgoing)), length, why }))
+        Source::Once(Box::new(Once { body: Mutex::new(Some(outgoing)), length, why, owners }))
+    }
+
+    /// Whose memory it is kept in.
+    pub fn owners(&self) -> Owners {
+        match self {
+            Source::Whole(_, share) => share.owners(),
+            Source::Once(once) => once.owners,
+        }
     }
 
     /// All of it, if it is kept.

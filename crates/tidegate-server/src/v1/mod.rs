@@ -34,8 +34,8 @@ pub(crate) async fn answer(app: &Arc<App>, door: Door, request: Request<Incoming
     }
     let caller = match door {
         // Whoever may open the socket is who started the sidecar.
-        Door::Unix => Ok(Caller::default()),
-        Door::Tcp(_) => app.in_force().tokens.caller(&parts.headers, &OWN_HEADERS),
+        Door::Unix => Ok(Caller::without_token(door.origin())),
+        Door::Tcp(_) => app.in_force().tokens.caller(door.origin(), &parts.headers, &OWN_HEADERS),
     };
     let caller = match caller {
         Ok(caller) => caller,
@@ -49,7 +49,7 @@ pub(crate) async fn answer(app: &Arc<App>, door: Door, request: Request<Incoming
         }
         (Ok(Own::Events), Method::GET) => events::stream(app),
         (Ok(Own::Explain), Method::POST) => explain::call(app, &caller, body).await,
-        (Ok(Own::Acquire), Method::POST) => permits::acquire(app, door, &caller, body).await,
+        (Ok(Own::Acquire), Method::POST) => permits::acquire(app, &caller, body).await,
         (Ok(Own::Complete(id)), Method::POST) => permits::complete(app, &caller, id, body).await,
         (Ok(Own::Renew(id)), Method::POST) => permits::renew(app, &caller, id),
         (Ok(Own::Permit(id)), Method::DELETE) => permits::cancel(app, &caller, id),

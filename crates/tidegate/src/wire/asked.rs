@@ -10,6 +10,7 @@ use tidegate_core::{Call, Dimension};
 
 use super::cost::default_memory;
 use super::decode::{Coding, Decoder};
+use super::memory::Owners;
 use crate::gate::Gate;
 
 /// The most that a compressed request is decoded to.
@@ -82,7 +83,7 @@ impl Content<'_> {
 /// counts too; and it alone if nothing can be decoded.
 fn compressed(coding: Coding, bytes: &[u8], length: u64, whole: bool, as_it_stands: Asked) -> Asked {
     let (mut beginning, mut decoded) = (Vec::new(), 0_u64);
-    let mut decoder = Decoder::new(coding, default_memory().share(None), MAX_DECODED);
+    let mut decoder = Decoder::new(coding, default_memory().share(Owners::default()), MAX_DECODED);
     decoder.push(bytes, &mut |plain| {
         decoded += plain.len() as u64;
         beginning.extend_from_slice(&plain[..plain.len().min(BEGINNING - beginning.len())]);

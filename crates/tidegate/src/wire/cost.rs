@@ -10,7 +10,7 @@ use tidegate_core::reply::{JsonUsage, StreamReader, UnixMillis, Usage};
 use tidegate_core::{Call, Cost, Dimension};
 
 use super::decode::{Coding, Decoder, MAX_DECODED};
-use super::memory::Memory;
+use super::memory::{Memory, Owners, Share};
 use crate::gate::{Gate, Shared};
 use crate::outcome::Outcome;
 
@@ -54,8 +54,8 @@ impl Said {
 }
 
 impl Seen {
-    /// What to look for in a body under these headers. One that is compressed is decoded with a share of `memory`.
-    pub fn of(headers: &HeaderMap, memory: &Arc<Memory>) -> Seen {
+    /// What to look for in a body under these headers. One that is compressed is decoded in memory of the call's.
+    pub fn of(headers: &HeaderMap, meaning: &Meaning) -> Seen {
         let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let kind = kind.unwrap_or_default().split(';').next().unwrap_or_default().trim();
         let is = |name: &str| kind.eq_ignore_ascii_case(name);
@@ -70,7 +70,7 @@ impl Seen {
             Said::Nothing
         };
         let compressed = coding != Coding::Plain && !matches!(said, Said::Nothing);
-        let decoder = compressed.then(|| Box::new(Decoder::new(coding, memory.share(None), MAX_DECODED)));
+        let decoder = compressed.then(|| Box::new(Decoder::new(coding, meaning.share(), MAX_DECODED)));
         Seen { said, decoder, coding }
     }
 
@@ -118,6 +118,7 @@ pub struct Meaning {
     service: Box<str>,
     call: Call,
     memory: Arc<Memory>,
+    owners: Owners,
 }
 
 impl Meaning {
@@ -125,18 +126,20 @@ impl Meaning {
     #[must_use]
     pub fn of(gate: &Gate, call: &Call) -> Meaning {
         let service = gate.shared.rules().service(call).into();
-        Meaning { gate: gate.shared.clone(), service, call: call.clone(), memory: MEMORY.clone() }
+        let (memory, owners) = (MEMORY.clone(), Owners::default());
+        Meaning { gate: gate.shared.clone(), service, call: call.clone(), memory, owners }
     }
 
-    /// The same, with memory for compressed replies from this budget: 256 MiB for the whole process if none is named.
+    /// The same, with memory for compressed replies from these owners' share of this budget: 256 MiB for the whole process
+    /// if none is named.
     #[must_use]
-    pub fn within(mut self, memory: &Arc<Memory>) -> Meaning {
-        self.memory = memory.clone();
+    pub fn within(mut self, memory: &Arc<Memory>, owners: Owners) -> Meaning {
+        (self.memory, self.owners) = (memory.clone(), owners);
         self
     }
 
-    pub(super) fn memory(&self) -> &Arc<Memory> {
-        &self.memory
+    pub(super) fn share(&self) -> Share {
+        self.memory.share(self.owners)
     }
 
     /// How a call ended whose reply was no error and had this body.

@@ -227,7 +227,7 @@ pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::wire::Memory;
+    use crate::wire::{Memory, Owners};
 
     pub fn gzip(text: &[u8]) -> Vec<u8> {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
@@ -259,7 +259,7 @@ pub(super) mod tests {
     }
 
     fn decoded(coding: Coding, body: &[u8], piece: usize, memory: &Arc<Memory>) -> Vec<u8> {
-        let mut decoder = Decoder::new(coding, memory.share(None), MAX_DECODED);
+        let mut decoder = Decoder::new(coding, memory.share(Owners::default()), MAX_DECODED);
         let mut out = Vec::new();
         for bytes in body.chunks(piece) {
             decoder.push(bytes, &mut |plain| out.extend_from_slice(plain));
@@ -297,7 +297,7 @@ pub(super) mod tests {
         let zeros = vec![0; 8 << 20];
         for (coding, encode) in ALL {
             let body = encode(&zeros);
-            let mut decoder = Decoder::new(coding, memory.share(None), 1 << 20);
+            let mut decoder = Decoder::new(coding, memory.share(Owners::default()), 1 << 20);
             let mut came = 0;
             decoder.push(&body, &mut |plain| came += plain.len());
             assert!(came <= 1 << 20, "{coding:?}");

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::cost::{Meaning, Seen};
 use super::decode::{Coding, Decoder, MAX_DECODER};
-use super::memory::Memory;
+use super::memory::{Memory, Owners};
 use super::reply::{Opening, ReplyBody, Watch, next_data};
 use crate::execute::Attempt;
 use crate::outcome::Outcome;
@@ -50,7 +50,7 @@ where
     if body.is_end_stream() {
         return Ok(Response::from_parts(parts, ReplyBody::resumed(Opening::default(), body, None)));
     }
-    let mut seen = Seen::of(&parts.headers, meaning.memory());
+    let mut seen = Seen::of(&parts.headers, meaning);
     let opening = match first_event(&mut seen, &parts.headers, &mut body, meaning).await {
         Ok(opening) => opening,
         Err((opening, refused)) => {
@@ -97,7 +97,7 @@ fn decoded<'b>(headers: &HeaderMap, bytes: &'b [u8]) -> Cow<'b, [u8]> {
     }
     let mut plain = Vec::new();
     let own = Arc::new(Memory::new(MAX_DECODER));
-    let mut decoder = Decoder::new(coding, own.share(None), MOST as u64);
+    let mut decoder = Decoder::new(coding, own.share(Owners::default()), MOST as u64);
     decoder.push(bytes, &mut |bytes| plain.extend_from_slice(bytes));
     Cow::Owned(plain)
 }
@@ -149,7 +149,7 @@ mod tests {
             let gate = Gate::builder().config(config).build().expect("valid");
             let call = Call::to("github").endpoint("GET /user").timeout(Duration::ZERO);
             let full = Arc::new(Memory::new(0));
-            let meaning = Meaning::of(&gate, &call).within(&full);
+            let meaning = Meaning::of(&gate, &call).within(&full, Owners::default());
             let (body, meaning) = (&body, &meaning);
             let sent = gate.execute(call, |attempt| async move {
                 let reply = Response::builder().status(403).header("content-encoding", coding);

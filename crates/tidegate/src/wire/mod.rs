@@ -24,5 +24,5 @@ mod reply;
 pub use asked::{Content, Shown};
 pub use cost::Meaning;
 pub use judge::judge;
-pub use memory::{Memory, Share};
+pub use memory::{Memory, Owners, Share};
 pub use reply::ReplyBody;

@@ -20,8 +20,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body::{Body, json as answer};
 use crate::events::Event;
-use crate::listen::Door;
-use crate::permits::{Bearer, Claimed, End, Gone, Origin, Owner, PermitId};
+use crate::permits::{Claimed, End, Gone, Owner, PermitId};
 use crate::refusal::millis;
 use crate::shape::{self, Shape};
 use crate::span;
@@ -31,7 +30,7 @@ pub(super) use asked::Asked;
 pub(crate) use delivery::Delivery;
 
 /// `POST /v1/acquire`
-pub(super) async fn acquire(app: &Arc<App>, door: Door, caller: &Caller, body: Incoming) -> Response<Body> {
+pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> Response<Body> {
     let (asked, call) = match Asked::read(app, caller, body).await {
         Ok(asked) => asked,
         Err(told) => return *told,
@@ -43,8 +42,7 @@ pub(super) async fn acquire(app: &Arc<App>, door: Door, caller: &Caller, body: I
         return shape::plain(StatusCode::SERVICE_UNAVAILABLE, "stopping", "no new calls are taken");
     }
     let owner: Owner = caller.holder().cloned();
-    let origin = owner.clone().map_or_else(|| door.origin(), Origin::Token);
-    let bearer = Bearer::new(origin, call.stated_loop());
+    let bearer = caller.bearer(call.stated_loop());
     let what = asked.what(|key| app.gate.fingerprint(key));
     let claim = match app.permits.claim(owner.clone(), bearer, asked.id(), &what) {
         Ok(claim) => claim,
