@@ -319,3 +319,17 @@ fn a_probe_that_is_being_answered_closes_it_though_it_is_still_in_flight() {
     fail(&mut engine, probe, at(90_000));
     assert_eq!(state(&mut engine, at(90_000)), BreakerState::Closed, "it has had its say");
 }
+
+#[test]
+fn calls_that_the_upstream_did_not_process_open_no_breaker() {
+    let mut engine = engine(BREAKER);
+    for ms in 0..10 {
+        let grant = go(&mut engine, &Call::to("api"), at(ms));
+        engine.end_call(grant, &Fate::Unprocessed.into(), at(ms));
+    }
+    assert_eq!(
+        state(&mut engine, at(10)),
+        BreakerState::Closed,
+        "the upstream closes connections in good form"
+    );
+}

@@ -105,9 +105,10 @@ impl Engine {
         }
         let service = self.routing.skeletons[call.skeleton].service;
         let outcome = match fate {
-            Fate::Unknown => Outcome::Ignored,
+            // An upstream that closes a connection in good form did not fail.
+            Fate::Unknown | Fate::Unprocessed => Outcome::Ignored,
             Fate::Answered => Outcome::Success,
-            Fate::Failed { .. } | Fate::Unreached | Fate::Unprocessed => Outcome::Failure,
+            Fate::Failed { .. } | Fate::Unreached => Outcome::Failure,
             Fate::TurnedAway { .. } | Fate::OutOfQuota => circuit.breaker().policy().outcome_of_refusal(),
         };
         let took = now.since(call.at);
