@@ -14,9 +14,10 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::time::Instant;
 
 use clap::Args;
-use tidegate::{Config, Priority};
+use tidegate::Priority;
 
 use crate::running;
 use crate::serve::{config, config_path};
@@ -29,7 +30,8 @@ use variables::Caller;
 
 /// Run a program with its SDKs' base URLs set to a sidecar's.
 ///
-/// Uses the sidecar that listens where the config says, or starts one that ends with the last `run` that uses it. Sets
+/// Uses the sidecar that runs with the config or listens where it says, or starts one that ends with the last `run` that
+/// uses it. Sets
 /// OPENAI_BASE_URL, ANTHROPIC_BASE_URL and the like for every service that has one, and TIDEGATE_URL. The program's
 /// exit code is this command's; 128 + n if signal n ended it. A sidecar that was started with another config is used and
 /// named on standard error; so is, at the end, a program of which no call came through.
@@ -60,6 +62,14 @@ pub struct Run {
     command: Vec<OsString>,
 }
 
+/// The sidecar that is used.
+struct Joined {
+    lease: Lease,
+    sidecar: Sidecar,
+    /// Whether this `run` found it; else this `run` started it.
+    was_there: bool,
+}
+
 /// Waits until no `run` uses the sidecar behind a lock, and gives the lock, which is to be kept until that sidecar is
 /// gone. Without one, waits for ever.
 pub async fn unused(lock: Option<Watched>) -> File {
@@ -75,16 +85,7 @@ pub async fn unused(lock: Option<Watched>) -> File {
 
 impl Run {
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        let (listen, config) = self.place()?;
-        let lease = Lease::take(&listen)?;
-        let found = lease.is_shared().then(|| Sidecar::listening(&listen, &self.token)).transpose()?;
-        let (sidecar, was_there) = match found.flatten() {
-            Some(sidecar) => (sidecar, true),
-            None => {
-                let options = start::Options { config: self.config.as_deref(), state: self.state.as_deref() };
-                start::sidecar(&lease, &options, &listen, &self.token)?
-            }
-        };
+        let Joined { lease, sidecar, was_there } = self.join()?;
         let status = sidecar.get("/v1/status")?;
         let caller = self.caller();
         let set = caller.variables(&sidecar.url(), &variables::services(&status));
@@ -94,6 +95,7 @@ impl Run {
         }
         if was_there {
             let file = config_path(self.config.as_deref());
+            let config = config(self.config.as_deref()).ok();
             let own = Own { file, config: config.as_ref(), state: self.state.as_deref() };
             notices::other_sidecar(&own, &theirs, &caller).into_iter().for_each(|line| self.say(line));
         }
@@ -105,10 +107,13 @@ impl Run {
         command.envs(variables::past_proxies(|name| std::env::var(name).ok()));
         // Others may have the same name.
         let before = if self.quiet { None } else { sidecar.calls_of(&caller.loop_id) };
+        let began = Instant::now();
         let ended = program::run(command, &lease)?;
         if let (Ended::Ran(_), Some(before)) = (&ended, before)
             && !set.is_empty()
             && sidecar.calls_of(&caller.loop_id) == Some(before)
+            // A sidecar that was restarted meanwhile counts from zero again.
+            && sidecar.has_run_for(began.elapsed())
         {
             self.say(notices::never_came(&caller.loop_id, &theirs));
         }
@@ -116,15 +121,34 @@ impl Run {
         Ok(ended.code())
     }
 
-    /// Where the sidecar is to listen, and the config if it is right. One that is wrong is of no matter while the sidecar
-    /// that was started with it goes on with what it said before.
-    fn place(&self) -> anyhow::Result<(String, Option<Config>)> {
-        match config(self.config.as_deref()) {
-            Ok(config) => Ok((config.listen.clone(), Some(config))),
-            Err(wrong) => match running::with_config(config_path(self.config.as_deref())) {
-                Some(running) if !running.listen.ends_with(":0") => Ok((running.listen, None)),
-                _ => Err(wrong.into()),
-            },
+    /// Finds the sidecar that runs with the config file, else the one that listens where the file says, else starts one.
+    fn join(&self) -> anyhow::Result<Joined> {
+        if let Some(listen) = self.running() {
+            let lease = Lease::take(&listen)?;
+            if let Some(sidecar) = Sidecar::listening(&listen, &self.token)? {
+                return Ok(Joined { lease, sidecar, was_there: true });
+            }
+            // It ended before the lease was taken.
+        }
+        let listen = config(self.config.as_deref())?.listen.clone();
+        let lease = Lease::take(&listen)?;
+        let found = lease.is_shared().then(|| Sidecar::listening(&listen, &self.token)).transpose()?;
+        if let Some(sidecar) = found.flatten() {
+            return Ok(Joined { lease, sidecar, was_there: true });
+        }
+        let options = start::Options { config: self.config.as_deref(), state: self.state.as_deref() };
+        let (sidecar, was_there) = start::sidecar(&lease, &options, &listen, &self.token)?;
+        Ok(Joined { lease, sidecar, was_there })
+    }
+
+    /// Returns where the sidecar listens that was started with the config file, whatever the file says now. One that
+    /// another `run` has for itself ends with that `run`, and is not shared.
+    fn running(&self) -> Option<String> {
+        let running = running::with_config(config_path(self.config.as_deref()))?;
+        match (running.listen.ends_with(":0"), running.private) {
+            (false, _) => Some(running.listen),
+            (true, false) => Some(running.address),
+            (true, true) => None,
         }
     }
 

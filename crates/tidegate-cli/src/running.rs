@@ -21,6 +21,9 @@ pub struct Running {
     pub state: Option<PathBuf>,
     /// When it started, in milliseconds since 1970.
     pub since: u64,
+    /// Whether one `run` started it on a free port, for its own program only.
+    #[serde(default)]
+    pub private: bool,
 }
 
 /// Returns a path in the one form that records have: absolute, with links on the way to the file resolved. The file

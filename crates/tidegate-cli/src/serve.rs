@@ -108,7 +108,11 @@ impl Serve {
                 None => builder,
             };
             let server = builder.start().await.map_err(in_words)?;
-            let record = recorded(&server, file.as_deref());
+            #[cfg(unix)]
+            let private = lock.is_some() && server.listen().ends_with(":0");
+            #[cfg(not(unix))]
+            let private = false;
+            let record = recorded(&server, file.as_deref(), private);
             print(&format!("{}\n", server.url()))?;
             #[cfg(unix)]
             let unused = crate::run::unused(lock);
@@ -173,7 +177,7 @@ impl Serve {
 }
 
 /// Records the sidecar for the commands that look for it. Without a record it is found by its address alone.
-fn recorded(server: &Server, config: Option<&Path>) -> Option<Record> {
+fn recorded(server: &Server, config: Option<&Path>, private: bool) -> Option<Record> {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let running = Running {
         listen: server.listen().to_owned(),
@@ -181,6 +185,7 @@ fn recorded(server: &Server, config: Option<&Path>) -> Option<Record> {
         config: config.map(running::full),
         state: server.gate().state_path().map(running::full),
         since: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+        private,
     };
     running::record(&running)
         .inspect_err(|error| tracing::warn!("commands find this sidecar by its address alone: {error:#}"))

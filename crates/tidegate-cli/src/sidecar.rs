@@ -192,16 +192,22 @@ impl Sidecar {
         self.ask("GET", path, "")
     }
 
-    /// How many calls of a loop came to it, if it knows and answers soon.
+    /// Returns how many calls of a loop came to it, if it knows and answers soon.
     pub fn calls_of(&self, loop_id: &str) -> Option<u64> {
-        let request = Request {
-            method: "GET",
-            path: &format!("/v1/loops/{}", encoded(loop_id)),
-            headers: &self.token,
-            ..Request::default()
-        };
+        self.soon(&format!("/v1/loops/{}", encoded(loop_id)))?["calls"].as_u64()
+    }
+
+    /// Whether the process that answers now is at least so old. False if it does not answer soon.
+    pub fn has_run_for(&self, age: Duration) -> bool {
+        let uptime = self.soon("/v1/status").and_then(|status| status["uptime_ms"].as_u64());
+        uptime.is_some_and(|ms| u128::from(ms) >= age.as_millis())
+    }
+
+    /// What it says of itself under a path, if it answers within a second.
+    fn soon(&self, path: &str) -> Option<Value> {
+        let request = Request { method: "GET", path, headers: &self.token, ..Request::default() };
         let answer = ask(&self.peer, request, Duration::from_secs(1)).ok()?;
-        serde_json::from_str::<Value>(&answer.body).ok()?["calls"].as_u64()
+        serde_json::from_str(&answer.body).ok()
     }
 
     /// Asks it something that takes words to ask.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tidegate::Config;
+use tidegate_core::presets;
 
 use super::variables::{Caller, Service};
 use crate::running::full;
@@ -33,19 +34,27 @@ pub fn other_sidecar(own: &Own<'_>, theirs: &Theirs<'_>, caller: &Caller) -> Vec
     let mut lines = Vec::new();
     let (file, url) = (full(own.file), &theirs.url);
     let used = theirs.status["config"]["file"].as_str().map(|file| full(Path::new(file)));
-    if own.file.exists() && used.as_ref() != Some(&file) {
+    let is_there = own.file.exists();
+    if used.as_ref() == Some(&file) {
+        let wrong = if !is_there {
+            Some(("is gone", ""))
+        } else {
+            let refused = theirs.status["config"]["error"].is_string() || own.config.is_none();
+            refused.then_some(("has errors", " (`tidegate check` lists them)"))
+        };
+        lines.extend(wrong.map(|(wrong, see)| {
+            let file = file.display();
+            format!("{file} {wrong}: the sidecar on {url} goes on with what it said before{see}")
+        }));
+    } else if used.is_some() || is_there {
         let with =
             used.map_or_else(|| "no config".into(), |used| format!("another config ({})", used.display()));
+        let not_with = if is_there { format!(" and not with {}", file.display()) } else { String::new() };
         let lacks = own.config.map(|config| lacking(config, theirs, caller)).unwrap_or_default();
+        let advice = if is_there { "another `listen`" } else { "a tidegate.toml with another `listen`" };
         lines.push(format!(
-            "uses the sidecar on {url}, which was started with {with} and not with {}: its limits apply{lacks}. For one of \
-             your own, write another `listen`",
-            file.display()
-        ));
-    } else if theirs.status["config"]["error"].is_string() || own.config.is_none() {
-        lines.push(format!(
-            "{} has errors: the sidecar on {url} goes on with what it said before (`tidegate check` lists them)",
-            file.display()
+            "uses the sidecar on {url}, which was started with {with}{not_with}: its limits apply{lacks}. For one of \
+             your own, write {advice}"
         ));
     }
     let kept = theirs.status["state"]["path"].as_str().map(|path| full(Path::new(path)));
@@ -73,7 +82,9 @@ fn lacking(config: &Config, theirs: &Theirs<'_>, caller: &Caller) -> String {
         .map(String::as_str)
         .filter(|name| theirs.status["services"][name].is_null())
         .collect();
-    let forwarded = config.services.iter().filter(|(_, service)| service.upstream.is_some());
+    // A config without services serves the presets.
+    let presets = if config.services.is_empty() { presets::served() } else { BTreeMap::new() };
+    let forwarded = config.services.iter().chain(&presets).filter(|(_, service)| service.upstream.is_some());
     let own: Vec<Service> =
         forwarded.filter_map(|(name, service)| Some((name.clone(), service.preset.clone()?))).collect();
     let wanted = caller.variables(&theirs.url, &own);
@@ -104,4 +115,36 @@ pub fn never_came(loop_id: &str, theirs: &Theirs<'_>) -> String {
         theirs.url,
         names.join(", ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What a `run` in a folder without a config is told of a sidecar with that status.
+    fn told(status: &Value) -> Vec<String> {
+        let caller = Caller { loop_id: "agent".into(), loop_type: None, priority: None };
+        let url = "http://127.0.0.1:8429";
+        let set = caller.variables(url, &[("openai".into(), "openai".into())]);
+        let theirs = Theirs { url: url.into(), status, set: &set };
+        let config = Config::default();
+        let own = Own { file: Path::new("no-such-folder/tidegate.toml"), config: Some(&config), state: None };
+        other_sidecar(&own, &theirs, &caller)
+    }
+
+    #[test]
+    fn without_a_config_the_sidecar_of_another_project_is_named() {
+        let lines =
+            told(&json!({ "config": { "file": "/theirs/tidegate.toml" }, "services": { "openai": {} } }));
+        let [line] = &lines[..] else { panic!("{lines:?}") };
+        for words in ["http://127.0.0.1:8429", "another config (/theirs/tidegate.toml)", "its limits apply"] {
+            assert!(line.contains(words), "{words}: {line}");
+        }
+        assert!(line.contains("not set: ") && line.contains("ANTHROPIC_BASE_URL"), "{line}");
+        assert!(!line.contains("OPENAI_BASE_URL") && !line.contains("no service"), "{line}");
+        assert!(line.ends_with("write a tidegate.toml with another `listen`"), "{line}");
+        assert_eq!(told(&json!({ "config": { "file": null } })), [""; 0], "neither has a config");
+    }
 }

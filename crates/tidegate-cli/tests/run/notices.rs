@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use super::home::Home;
+use super::home::{Home, Running};
 
 fn told(output: &std::process::Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -98,6 +98,73 @@ fn a_wrong_file_keeps_no_program_from_the_sidecar_that_runs_with_it() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("http://{}\n", home.listen));
     assert!(told(&output).contains("has errors: the sidecar on"), "{}", told(&output));
     assert_eq!(running.end(), Some(0));
+}
+
+/// `status` finds the sidecar by its record then, and so does `run`: neither a second owner of the quota nor an error.
+#[test]
+fn an_emptied_or_removed_file_keeps_no_program_from_the_sidecar_that_runs_with_it() {
+    let home = Home::new();
+    let running = home.start();
+    let file = home.folder.join("tidegate.toml");
+    let used = |options: &[&str]| {
+        let output = home.run(options, "echo $TIDEGATE_URL");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            format!("http://{}\n", home.listen),
+            "{output:?}"
+        );
+        told(&output)
+    };
+    std::fs::write(&file, "").expect("written");
+    used(&[]);
+    let error = used(&["--state", "own"]);
+    assert!(error.contains("--state is not used"), "{error}");
+    std::fs::remove_file(&file).expect("removed");
+    let error = used(&[]);
+    assert!(error.contains("tidegate.toml is gone: the sidecar on"), "{error}");
+    used(&["--config", "tidegate.toml"]);
+    assert!(!home.folder.join("own").exists(), "no second sidecar was started");
+    assert_eq!(running.end(), Some(0));
+}
+
+#[test]
+fn a_sidecar_that_serves_the_file_at_another_port_is_used() {
+    let home = Home::new();
+    let mut served =
+        home.tidegate(&["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn().expect("started");
+    let mut url = String::new();
+    BufReader::new(served.stdout.take().expect("piped")).read_line(&mut url).expect("a line");
+    let output = home.run(&["--quiet"], "echo $TIDEGATE_URL");
+    served.kill().expect("killed");
+    served.wait().expect("ended");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), url, "{output:?}");
+}
+
+/// Its count of calls began again at zero, so nothing can be said about the program.
+#[test]
+fn nothing_is_claimed_of_a_program_whose_sidecar_was_restarted() {
+    let home = Home::new();
+    let serve = || {
+        let mut served = home.tidegate(&["serve"]).stdout(Stdio::piped()).spawn().expect("started");
+        let mut url = String::new();
+        BufReader::new(served.stdout.take().expect("piped")).read_line(&mut url).expect("a line");
+        served
+    };
+    let end = |mut served: std::process::Child| {
+        served.kill().expect("killed");
+        served.wait().expect("ended");
+    };
+    let first = serve();
+    let mut command = home.shell(&["--loop", "nightly"], "echo ready; read line; exit 0");
+    command.stderr(Stdio::piped());
+    let mut running = Running::start(command);
+    end(first);
+    let second = serve();
+    drop(running.child.stdin.take());
+    let mut error = String::new();
+    running.child.stderr.take().expect("piped").read_to_string(&mut error).expect("text");
+    end(second);
+    assert_eq!((running.code(), &*error), (Some(0), ""));
 }
 
 #[test]
