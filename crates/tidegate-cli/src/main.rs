@@ -111,14 +111,19 @@ fn print(text: &str) -> anyhow::Result<()> {
 
 /// Says that no loop type has a name, and which are known.
 fn unknown_loop_type(name: &str, known: &[&str]) -> String {
-    let known = match (nearest(name, known.iter().copied()), known) {
-        (_, []) => "the config has no [loop_types]".into(),
-        (Some(near), _) => format!("did you mean `{near}`? Known are {}", known.join(", ")),
-        (None, _) => format!("known are {}", known.join(", ")),
-    };
+    let known =
+        if known.is_empty() { "the config has no [loop_types]".into() } else { suggested(name, known) };
     format!(
         "no loop type is called `{name}`, so its calls have no priority, weight or limits of one: {known}"
     )
+}
+
+/// Returns the name that may have been meant, and all that are known.
+fn suggested(name: &str, known: &[&str]) -> String {
+    match nearest(name, known.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`? Known are {}", known.join(", ")),
+        None => format!("known are {}", known.join(", ")),
+    }
 }
 
 /// What `${VAR}` in a config expands to.

@@ -4,6 +4,7 @@
 //! in the runtime folder. The sidecar holds a lock on it for as long as it lives, so a record without a lock is left over
 //! from a process that was killed, and the next reader removes it.
 
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -41,6 +42,19 @@ pub fn with_config(config: &Path) -> Option<Running> {
     let config = full(config);
     let found = all().into_iter().filter(|running| running.config.as_deref() == Some(&*config));
     found.max_by_key(|running| running.since)
+}
+
+/// Returns the sidecar that keeps another process from listening on an address.
+pub fn at(listen: &str) -> Option<Running> {
+    let wanted: Vec<SocketAddr> = listen.to_socket_addrs().ok()?.collect();
+    let collide = |one: &SocketAddr, other: &SocketAddr| {
+        let all = one.ip().is_unspecified() || other.ip().is_unspecified();
+        one.port() == other.port() && (all || one.ip() == other.ip())
+    };
+    all().into_iter().find(|running| {
+        let taken = running.address.parse::<SocketAddr>();
+        taken.is_ok_and(|taken| wanted.iter().any(|wanted| collide(wanted, &taken)))
+    })
 }
 
 #[cfg(unix)]

@@ -1,5 +1,6 @@
 //! `tidegate serve`: the sidecar.
 
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -234,6 +235,25 @@ fn in_words(error: StartError) -> anyhow::Error {
                  so write into each its share of a quota that they have in common",
                 path.display()
             )
+        }
+        StartError::Listen { ref listen, ref cause } if cause.kind() == io::ErrorKind::AddrInUse => {
+            let is_socket = listen.contains('/');
+            let elsewhere = if is_socket {
+                "--socket PATH, or `listen_unix` in the config"
+            } else {
+                "--listen ADDR, or `listen` in the config"
+            };
+            match running::at(listen) {
+                Some(holder) => anyhow!(
+                    "{error}: the sidecar that runs with {} listens there. Either use that one (http://{}), or have this \
+                     one listen elsewhere ({elsewhere}) with a state folder of its own (--state DIR)",
+                    holder.config.map_or_else(|| "no config".into(), |config| config.display().to_string()),
+                    holder.address
+                ),
+                None => {
+                    anyhow!("{error}: another program listens there. Choose another address ({elsewhere})")
+                }
+            }
         }
         StartError::Listen { .. } | StartError::State(_) => error.into(),
         StartError::File(ConfigError::Unreadable { path, cause }) => {

@@ -7,15 +7,17 @@
 mod way;
 
 use std::io::{self, IsTerminal};
+use std::path::Path;
 
 use clap::Args;
 use serde_json::{Value, json};
 use tidegate::{Call, Gate, Priority};
 use tidegate_core::presets;
 
-use crate::serve::config;
+use crate::running::full;
+use crate::serve::{config, config_path};
 use crate::sidecar::{Answered, Sidecar, Which};
-use crate::{Misuse, print, unknown_loop_type};
+use crate::{Misuse, print, suggested, unknown_loop_type};
 use way::Way;
 
 /// Say which limits a call would meet, which one binds, how long it would wait and what would free it.
@@ -84,15 +86,25 @@ impl ExplainCall {
             "cost": cost,
         });
         sidecar.post("/v1/explain", &call).map_err(|error| match error.downcast_ref::<Answered>() {
-            // A sidecar with another config would be asked about limits that it does not have.
-            Some(Answered { status: 404, .. }) => Misuse(format!(
-                "the sidecar on {} has no service `{}`: it runs with another config",
-                sidecar.url(),
-                self.service
-            ))
-            .into(),
+            Some(Answered { status: 404, .. }) => self.unknown_service(sidecar).into(),
             _ => error,
         })
+    }
+
+    /// Says that the sidecar has no such service: its config is another one than the file here, or the name is wrong.
+    fn unknown_service(&self, sidecar: &Sidecar) -> Misuse {
+        let status = sidecar.get("/v1/status").unwrap_or_default();
+        let here = self.which.config.as_deref();
+        let is_here = config(here).is_ok_and(|config| config.services.contains_key(&self.service));
+        let used = status["config"]["file"].as_str().map(|file| full(Path::new(file)));
+        let why = if is_here && used != Some(full(config_path(here))) {
+            let used = used.map_or_else(|| "no config file".into(), |file| file.display().to_string());
+            format!("it runs with another config ({used})")
+        } else {
+            let known = status["services"].as_object().into_iter().flatten();
+            suggested(&self.service, &known.map(|(name, _)| &**name).collect::<Vec<_>>())
+        };
+        Misuse(format!("the sidecar on {} has no service `{}`: {why}", sidecar.url(), self.service))
     }
 
     /// What a sidecar would say that has just started.
@@ -100,6 +112,11 @@ impl ExplainCall {
         let mut config = config(self.which.config.as_deref())?;
         if config.services.is_empty() {
             config.services = presets::served();
+        }
+        if !config.services.contains_key(&self.service) {
+            let known: Vec<&str> = config.services.keys().map(String::as_str).collect();
+            let known = suggested(&self.service, &known);
+            return Err(Misuse(format!("the config has no service `{}`: {known}", self.service)).into());
         }
         self.warn_of_loop_type(config.loop_types.keys().map(String::as_str));
         let gate = Gate::builder().config(config).build();

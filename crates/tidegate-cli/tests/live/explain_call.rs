@@ -74,6 +74,23 @@ fn what_is_wrong_ends_with_2() {
 }
 
 #[test]
+fn a_service_that_is_misspelt_is_told_with_the_one_that_may_be_meant() {
+    let (folder, _api, sidecar) = served("0", "");
+    for more in [&[][..], &["--sidecar", &sidecar.address]] {
+        let (code, _, error) = outcome(folder.tidegate(&["explain", "call", "--service", "apy"]).args(more));
+        assert_eq!(code, Some(2), "{error}");
+        assert!(error.contains("has no service `apy`: did you mean `api`? Known are api"), "{error}");
+        assert!(!error.contains("another config"), "{error}");
+    }
+    let nowhere = Folder::with(CONFIG);
+    let (code, _, error) = outcome(&mut nowhere.tidegate(&["explain", "call", "--service", "apy"]));
+    assert!(
+        code == Some(2) && error.contains("the config has no service `apy`: did you mean `api`?"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_call_that_fits_goes_now() {
     let (folder, _api, sidecar) = served("0", "requests = \"60/min\"\n");
     let said = explained(&folder, Some(&sidecar.address), &[]);

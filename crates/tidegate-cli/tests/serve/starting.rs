@@ -96,6 +96,28 @@ fn a_port_that_is_taken_ends_with_1() {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains(&format!("cannot listen on {taken}: ")), "{told}");
     assert_eq!(told.to_lowercase().matches("address already in use").count(), 1, "once is enough: {told}");
+    assert!(told.contains("another program listens there") && told.contains("--listen ADDR"), "{told}");
+}
+
+#[test]
+fn a_port_that_a_sidecar_has_is_told_with_that_sidecar_and_both_ways_out() {
+    let sidecar = Sidecar::start("", &[]);
+    let folder = Folder::with("tidegate.toml", "");
+    let mut second = command(&folder);
+    second.env("XDG_RUNTIME_DIR", sidecar.folder());
+    let output = second.args(["--listen", &sidecar.address.to_string()]).output().expect("ran");
+    assert_eq!(output.status.code(), Some(1));
+    let told = String::from_utf8_lossy(&output.stderr);
+    let file = sidecar.folder().canonicalize().expect("it is there").join("tidegate.toml");
+    for words in [
+        &*format!("the sidecar that runs with {} listens there", file.display()),
+        &*format!("use that one (http://{})", sidecar.address),
+        "--listen ADDR",
+        "--state DIR",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    assert_eq!(told.to_lowercase().matches("address already in use").count(), 1, "{told}");
 }
 
 /// The first failure is logged at once and with its cause, and not again for every call.

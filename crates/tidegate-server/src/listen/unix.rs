@@ -25,7 +25,7 @@ pub(crate) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, "there is a file that is no socket"));
         }
         if UnixStream::connect(path).is_ok() {
-            return Err(io::Error::new(io::ErrorKind::AddrInUse, "somebody listens on it"));
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, "the socket is in use"));
         }
     }
     let mut name = path.file_name().unwrap_or_default().to_owned();
