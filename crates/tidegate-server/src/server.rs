@@ -348,18 +348,20 @@ impl Server {
         self.app.reconfigure(with_defaults(config))
     }
 
-    /// Stops: nobody new is let in, and calls that are under way have until `patience` is over. Then those whose reply has
-    /// not begun are answered with 503, and the others are cut off.
+    /// Stops: no new connection is accepted, connections without a call are closed within about a second, and calls that
+    /// are under way have until `patience` is over. Then those whose reply has not begun are answered with 503, and the
+    /// others are cut off.
     pub async fn stop(self, patience: Duration) {
         self.stop_unless(patience, std::future::pending()).await;
     }
 
     /// Stops as [`Server::stop`] does; patience is over at once when `hurried` is ready.
     pub async fn stop_unless(mut self, patience: Duration, hurried: impl Future<Output = ()>) {
+        let connections = self.app.connections();
         match self.app.calls() {
-            0 => info!("stopping"),
-            1 => info!("stopping: waiting up to {patience:?} for 1 call"),
-            calls => info!("stopping: waiting up to {patience:?} for {calls} calls"),
+            0 => info!(connections, "stopping: connections are closed, since no call is under way"),
+            1 => info!(connections, "stopping: waiting up to {patience:?} for 1 call"),
+            calls => info!(connections, "stopping: waiting up to {patience:?} for {calls} calls"),
         }
         self.app.stop();
         self.phase.send_replace(Phase::Draining);

@@ -3,6 +3,8 @@
 //! A connection that is kept alive between calls holds a file descriptor. When descriptors or places are short, the ones that
 //! have been idle for longest are closed: HTTP lets a server do so at any time, and clients connect again. A connection is
 //! idle while none of its calls waits for an answer and no reply is being sent on it.
+//!
+//! When the sidecar stops, a connection without a call has nothing to wait for and is closed: see [`Activity::unused`].
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -24,6 +26,13 @@ const RECENT: Duration = Duration::from_millis(50);
 /// Closing this part of the idle connections at once keeps the search for the oldest from being made for each newcomer.
 const PART: usize = 16;
 
+/// A connection that has carried no call is closed so long after the sidecar was told to stop. A head that is on its way
+/// has this time to arrive.
+const NO_CALL: Duration = Duration::from_secs(1);
+/// A connection that has carried calls is closed if nothing was written to it for so long after the last one: the end of a
+/// reply may still wait for its client.
+const NO_WRITE: Duration = Duration::from_secs(2);
+
 /// All open connections.
 #[derive(Debug)]
 pub(super) struct Connections {
@@ -38,6 +47,10 @@ pub(super) struct Activity {
     began: Instant,
     /// Calls that wait for an answer or whose reply is being sent.
     calls: AtomicUsize,
+    /// Whether a reply of an upstream was ever sent.
+    carried: AtomicBool,
+    /// How often something was written.
+    writes: AtomicU64,
     /// When the last reply was sent, in milliseconds since `began`.
     idle_since: AtomicU64,
     chosen: AtomicBool,
@@ -52,7 +65,7 @@ pub(super) struct Registered {
     pub activity: Arc<Activity>,
 }
 
-/// A call that is being answered, until this is dropped.
+/// A call that is under way, until this is dropped.
 #[derive(Debug)]
 pub(super) struct Busy(Arc<Activity>);
 
@@ -71,6 +84,8 @@ impl Connections {
         let activity = Arc::new(Activity {
             began: self.began,
             calls: AtomicUsize::new(0),
+            carried: AtomicBool::new(false),
+            writes: AtomicU64::new(0),
             idle_since: AtomicU64::new(millis_since(self.began)),
             chosen: AtomicBool::new(false),
             close: Notify::new(),
@@ -122,6 +137,25 @@ impl Activity {
         self.calls.load(Ordering::Relaxed) == 0
     }
 
+    /// Something was written.
+    pub fn wrote(&self) {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Waits until no call is under way, and none has been or its reply has left.
+    pub async fn unused(&self) {
+        let seen = || (self.calls.load(Ordering::Relaxed), self.writes.load(Ordering::Relaxed));
+        loop {
+            let before = seen();
+            let carried = || self.carried.load(Ordering::Relaxed);
+            tokio::time::sleep(if carried() { NO_WRITE } else { NO_CALL }).await;
+            let (calls, writes) = seen();
+            if calls == 0 && (!carried() || before == (calls, writes)) {
+                return;
+            }
+        }
+    }
+
     fn is_idle(&self) -> bool {
         self.is_free() && !self.chosen.load(Ordering::Relaxed)
     }
@@ -130,6 +164,9 @@ impl Activity {
 impl Busy {
     /// Keeps the connection busy until the reply is sent.
     pub fn until_sent(self, body: Body) -> Sending {
+        if matches!(body, Body::Proxied(_)) {
+            self.0.carried.store(true, Ordering::Relaxed);
+        }
         Sending { body, _busy: self }
     }
 }
@@ -215,6 +252,26 @@ mod tests {
         assert_eq!(all.close_idle(), 0, "its client may be about to use it again");
         connections[0].activity.idle_since.store(0, Ordering::Relaxed);
         assert_eq!((all.close_idle(), chosen(&connections)), (1, vec![true, false]));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_unused_after_its_calls_and_what_they_wrote() {
+        let all = Arc::new(Connections::new());
+        let registered = all.register();
+        let began = tokio::time::Instant::now();
+        registered.activity.unused().await;
+        assert_eq!(began.elapsed(), NO_CALL);
+        let busy = registered.activity.busy();
+        registered.activity.carried.store(true, Ordering::Relaxed);
+        let (activity, began) = (registered.activity.clone(), tokio::time::Instant::now());
+        tokio::spawn(async move {
+            tokio::time::sleep(3 * NO_WRITE - Duration::from_millis(1)).await;
+            drop(busy);
+            tokio::time::sleep(NO_WRITE).await;
+            activity.wrote();
+        });
+        registered.activity.unused().await;
+        assert_eq!(began.elapsed(), 5 * NO_WRITE, "a call for three times as long, a write in the fourth");
     }
 
     #[test]

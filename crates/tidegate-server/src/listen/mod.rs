@@ -1,8 +1,9 @@
 //! Connections: who is let in, what they speak, and how they end.
 //!
 //! A connection speaks HTTP/1.1, or HTTP/2 if it begins with that protocol's preface. When the sidecar stops, idle
-//! connections are closed at once and the others after what they are about. When its patience is over, calls whose reply has
-//! not begun are answered with 503, and then all connections are dropped.
+//! connections are closed at once, those with half a head or nothing but a preface within a second, and the others after
+//! their calls. When its patience is over, calls whose reply has not begun are answered with 503, and then all connections
+//! are dropped.
 //!
 //! Descriptors and places are few: when there is none for a newcomer, connections that are idle are closed (see `idle`).
 
@@ -261,7 +262,7 @@ impl Listening {
             () = activity.closing() => return Ok(()),
         };
         let is_http2 = first.starts_with(PREFACE);
-        let stream = Patient::new(stream, first, self.app.times.client);
+        let stream = Patient::new(stream, first, self.app.times.client, activity.clone());
         let (app, active) = (self.app.clone(), activity.clone());
         let service = move |mut request: Request<Incoming>| {
             if request.headers().contains_key(UPGRADE) {
@@ -275,12 +276,16 @@ impl Listening {
             ($connection:expr) => {{
                 let mut connection = pin!($connection);
                 let mut farewell: Option<Pin<Box<Sleep>>> = None;
+                let mut draining = false;
                 loop {
                     tokio::select! {
                         biased;
                         result = connection.as_mut() => return result,
                         changed = phase.changed() => match *phase.borrow_and_update() {
-                            Phase::Draining if changed.is_ok() => connection.as_mut().graceful_shutdown(),
+                            Phase::Draining if changed.is_ok() => {
+                                draining = true;
+                                connection.as_mut().graceful_shutdown();
+                            }
                             // The connection is polled again, and with it the call that it waits for.
                             Phase::Refusing if changed.is_ok() => connection.as_mut().graceful_shutdown(),
                             _ => return Ok(()),
@@ -296,6 +301,8 @@ impl Listening {
                             }
                             farewell = Some(Box::pin(tokio::time::sleep(FAREWELL)));
                         }
+                        // A graceful shutdown waits for the rest of a head, or for a peer that does not answer.
+                        () = activity.unused(), if draining => return Ok(()),
                     }
                 }
             }};

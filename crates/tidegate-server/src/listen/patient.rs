@@ -5,6 +5,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Instant, Sleep};
 
+use super::idle::Activity;
+
 pub(super) struct Patient<S> {
     stream: TokioIo<S>,
     first: Bytes,
@@ -22,11 +25,12 @@ pub(super) struct Patient<S> {
     alarm: Option<Pin<Box<Sleep>>>,
     /// Whether the client is slow right now.
     waiting: bool,
+    activity: Arc<Activity>,
 }
 
 impl<S> Patient<S> {
-    pub fn new(stream: S, first: Bytes, patience: Duration) -> Patient<S> {
-        Patient { stream: TokioIo::new(stream), first, patience, alarm: None, waiting: false }
+    pub fn new(stream: S, first: Bytes, patience: Duration, activity: Arc<Activity>) -> Patient<S> {
+        Patient { stream: TokioIo::new(stream), first, patience, alarm: None, waiting: false, activity }
     }
 
     /// What came of a write; nothing for too long is an error.
@@ -45,6 +49,18 @@ impl<S> Patient<S> {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
         }
+    }
+
+    /// The same of bytes that were written.
+    fn wrote(
+        &mut self,
+        written: Poll<io::Result<usize>>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(1..)) = written {
+            self.activity.wrote();
+        }
+        self.judged(written, context)
     }
 }
 
@@ -75,7 +91,7 @@ impl<S: AsyncWrite + Unpin> Write for Patient<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.judged(written, context)
+        self.wrote(written, context)
     }
 
     fn poll_write_vectored(
@@ -84,7 +100,7 @@ impl<S: AsyncWrite + Unpin> Write for Patient<S> {
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, parts);
-        self.judged(written, context)
+        self.wrote(written, context)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -36,7 +36,7 @@ struct Backoff {
 /// `PUT /v1/limits/{name}`
 pub(super) async fn set_limit(app: &App, name: &str, body: Incoming) -> Response<Body> {
     let bad = |message: &str| shape::plain(StatusCode::BAD_REQUEST, "bad_request", message);
-    let wanted = match read(body, app.times.client).await {
+    let wanted = match read(app, body).await {
         Ok((Limit { rate: Some(rate), bound: None }, _)) => Wanted::Rate(rate),
         Ok((Limit { rate: None, bound: Some(bound) }, _)) => Wanted::Bound(bound),
         Ok(_) => return bad("send {\"rate\": \"500/min\"} or {\"bound\": 10}"),
@@ -91,7 +91,7 @@ pub(super) fn reset_limit(app: &App, name: &str) -> Response<Body> {
 
 /// `PUT /v1/backoff/{key}`
 pub(super) async fn set_backoff(app: &App, key: &str, body: Incoming) -> Response<Body> {
-    let Backoff { ms } = match read(body, app.times.client).await {
+    let Backoff { ms } = match read(app, body).await {
         Ok((backoff, _)) => backoff,
         Err(told) => return *told,
     };

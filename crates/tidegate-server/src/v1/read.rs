@@ -8,22 +8,38 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
 
+use crate::app::App;
 use crate::body::Body;
+use crate::listen::Phase;
 use crate::shape;
 
 /// How long such a body may be.
 const MOST: usize = 64 << 10;
+/// How long the rest of it may take when the sidecar is told to stop: what was not asked yet holds nothing up.
+const WHEN_STOPPING: Duration = Duration::from_millis(900);
 
 /// Reads a body that says something; an empty one says nothing, as `{}` does.
 ///
 /// # Errors
 /// The answer to whoever sent something else.
 pub(super) async fn read<T: DeserializeOwned>(
+    app: &App,
     body: Incoming,
-    patience: Duration,
 ) -> Result<(T, Bytes), Box<Response<Body>>> {
     let told = |status, code, message: &str| Box::new(shape::plain(status, code, message));
-    let bytes = match tokio::time::timeout(patience, Limited::new(body, MOST).collect()).await {
+    let stopping = async {
+        app.phase.subscribe().wait_for(|phase| *phase != Phase::Serving).await.ok();
+        tokio::time::sleep(WHEN_STOPPING).await;
+    };
+    let collected = tokio::select! {
+        biased;
+        collected = tokio::time::timeout(app.times.client, Limited::new(body, MOST).collect()) => collected,
+        () = stopping => {
+            let message = "tidegate is stopping, and the body of the request did not come in time";
+            return Err(told(StatusCode::SERVICE_UNAVAILABLE, "stopping", message));
+        }
+    };
+    let bytes = match collected {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
             return Err(told(

@@ -95,6 +95,59 @@ async fn a_call_that_is_open_when_patience_is_over_gets_a_503_in_the_vendors_wor
     );
 }
 
+/// Half a head, a preface alone and half a body of an own route are no calls: none of them holds the stop up.
+#[tokio::test]
+async fn connections_without_a_call_are_closed_at_once() {
+    const PREFACE: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    // An empty SETTINGS frame. The peer then answers neither the server's settings nor its ping.
+    let settled = format!("{PREFACE}\0\0\0\x04\0\0\0\0\0");
+    let upstream = Script::plays(|mut stage| async move { stage.until_gone().await }).await;
+    let server = sidecar(&upstream.url(), "").await;
+    let address = server.address();
+    let begin = async |text: &str| {
+        let mut stream = tokio::net::TcpStream::connect(address).await.expect("it listens");
+        stream.write_all(text.as_bytes()).await.expect("sent");
+        stream
+    };
+    let mut call = begin("GET /api/x HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
+    let mut others = Vec::new();
+    for text in ["", "G", "GET /api/x HTTP/1.1\r\nhost: loc", PREFACE, &settled] {
+        others.push(begin(text).await);
+    }
+    let mut own = Vec::new();
+    for route in ["PUT /v1/limits/x", "POST /v1/acquire"] {
+        let head = format!("{route} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 20\r\n\r\n{{");
+        own.push(begin(&head).await);
+    }
+    until(|| async { status(&server).await["connections"].as_u64() >= Some(9) }).await;
+    assert_eq!(status(&server).await["calls"], 1);
+    let (began, hurry) = (std::time::Instant::now(), Arc::new(Notify::new()));
+    let hurried = hurry.clone();
+    let stopping = server.stop_unless(Duration::from_secs(3_600), async move { hurried.notified().await });
+    let stopping = tokio::spawn(stopping);
+    let mut rest = Vec::new();
+    for mut stream in others {
+        // Closed or reset: what was sent was not read to its end.
+        let end = stream.read_to_end(&mut rest);
+        tokio::time::timeout(Duration::from_secs(10), end).await.expect("an end").ok();
+    }
+    for mut stream in own {
+        let mut said = String::new();
+        let answer = stream.read_to_string(&mut said);
+        tokio::time::timeout(Duration::from_secs(10), answer).await.expect("an end").expect("an answer");
+        assert!(said.starts_with("HTTP/1.1 503") && said.contains("stopping"), "{said}");
+    }
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    // The call goes on.
+    assert!(tokio::time::timeout(Duration::from_millis(100), call.read_u8()).await.is_err());
+    hurry.notify_one();
+    let mut said = String::new();
+    call.read_to_string(&mut said).await.expect("an answer and an end");
+    assert!(said.starts_with("HTTP/1.1 503"), "{said}");
+    stopping.await.expect("stopped");
+}
+
 #[tokio::test]
 async fn patience_is_over_at_once_when_it_is_hurried() {
     let upstream = Script::plays(|mut stage| async move { stage.until_gone().await }).await;

@@ -55,7 +55,7 @@ impl Asked {
         caller: &Caller,
         body: Incoming,
     ) -> Result<(Asked, Call), Box<Response<Body>>> {
-        let (asked, _): (Asked, _) = read(body, app.times.client).await?;
+        let (asked, _): (Asked, _) = read(app, body).await?;
         let told = |status, code, message: &str| Box::new(shape::plain(status, code, message));
         let wrong = |(code, message): Wrong| told(StatusCode::BAD_REQUEST, code, &message);
         let call = asked.call().map_err(wrong)?;

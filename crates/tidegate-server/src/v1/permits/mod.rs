@@ -90,7 +90,7 @@ pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> 
 
 /// `POST /v1/permits/{id}/complete`
 pub(super) async fn complete(app: &App, caller: &Caller, id: &str, body: Incoming) -> Response<Body> {
-    let reported: Reported = match read(body, app.times.client).await {
+    let reported: Reported = match read(app, body).await {
         Ok((reported, _)) => reported,
         Err(told) => return *told,
     };
