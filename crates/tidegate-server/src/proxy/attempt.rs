@@ -1,7 +1,8 @@
 //! One attempt: the request goes out, and what comes back is judged.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri};
 use parking_lot::Mutex;
@@ -54,6 +55,18 @@ const LATE: Duration = Duration::from_millis(50);
 const LATE_AGAIN: Duration = Duration::from_secs(1);
 /// How often a call gives its permit back before it counts as failed.
 const MOST_LATE: u32 = 3;
+/// How long a call is tried at an upstream to which no connection was ever made. It has likely the wrong address, so its
+/// caller is told soon. With the usual delays this is the third attempt, after 3 s.
+const NEVER_REACHED: Duration = Duration::from_millis(2_500);
+
+/// What a call remembers of its attempts that were not sent.
+#[derive(Default)]
+pub(super) struct Unsent {
+    /// How often it gave its permit back.
+    late: AtomicU32,
+    /// When it first got no connection.
+    unreached: OnceLock<Instant>,
+}
 
 impl Failed {
     /// Returns what the client is told if the upstream did not reply: a status, a code and a sentence.
@@ -92,7 +105,7 @@ impl Failed {
 /// When a call was let go, in nanoseconds of Unix time: only for those who check that.
 const GRANTED: HeaderName = HeaderName::from_static("x-tidegate-granted-ns");
 
-/// Makes an attempt. `late` counts how often the call gave its permit back.
+/// Makes an attempt.
 pub(super) async fn send(
     client: &Client,
     head: &Head,
@@ -100,7 +113,7 @@ pub(super) async fn send(
     attempt: Attempt,
     meaning: &Meaning,
     times: Times,
-    (agreed, late): (&Mutex<Option<Agreed>>, &AtomicU32),
+    (agreed, unsent): (&Mutex<Option<Agreed>>, &Unsent),
 ) -> Result<Reply, Failed> {
     let Some(body) = source.next() else { return Err(Failed::Spent) };
     let mut request = Request::new(body);
@@ -111,10 +124,11 @@ pub(super) async fn send(
         let at = attempt.granted_at().0.wrapping_add(ahead);
         request.headers_mut().insert(GRANTED, at.into());
     }
-    let departing = Departing { attempt: &attempt, late, sent: AtomicBool::new(false) };
+    let departing = Departing { attempt: &attempt, unsent, sent: AtomicBool::new(false) };
     let answered = async {
         let reply = client.send(request, &departing).await;
-        let mut reply = reply.map_err(|error| departing.failed(error, source))?;
+        let mut reply =
+            reply.map_err(|error| departing.failed(error, source, || client.was_reached(&head.uri)))?;
         if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
             if !head.upgrades {
                 attempt.report(Outcome::failed());
@@ -141,8 +155,7 @@ pub(super) async fn send(
 /// An attempt whose request is on its way to a connection.
 struct Departing<'a> {
     attempt: &'a Attempt,
-    /// How often the call gave its permit back.
-    late: &'a AtomicU32,
+    unsent: &'a Unsent,
     sent: AtomicBool,
 }
 
@@ -153,7 +166,7 @@ impl Departure for Departing<'_> {
     }
 
     fn leaves(&self) -> bool {
-        let too_old = if self.late.load(Ordering::Relaxed) == 0 { LATE } else { LATE_AGAIN };
+        let too_old = if self.unsent.late.load(Ordering::Relaxed) == 0 { LATE } else { LATE_AGAIN };
         if self.attempt.age() >= too_old {
             return false;
         }
@@ -165,18 +178,25 @@ impl Departure for Departing<'_> {
 
 impl Departing<'_> {
     /// Reports an attempt that got no reply. A body of which nothing was sent goes back to its source.
-    fn failed(&self, error: SendError, source: &Source) -> Failed {
-        let Departing { attempt, late, .. } = self;
+    fn failed(&self, error: SendError, source: &Source, was_reached: impl FnOnce() -> bool) -> Failed {
+        let Departing { attempt, unsent, .. } = self;
         tracing::debug!(error = &error as &dyn std::error::Error, "an attempt failed");
         match error {
             SendError::Unreached { why, request } => {
                 source.put_back(request.into_body());
-                attempt.report(Outcome::unreached());
+                let since = unsent.unreached.get_or_init(Instant::now);
+                let outcome = Outcome::unreached();
+                attempt.report(if since.elapsed() >= NEVER_REACHED && !was_reached() {
+                    // Beyond every timeout: there is no other attempt.
+                    outcome.retry_after(Duration::MAX)
+                } else {
+                    outcome
+                });
                 Failed::Unreached(why)
             }
             SendError::Late(request) => {
                 source.put_back(request.into_body());
-                if late.fetch_add(1, Ordering::Relaxed) < MOST_LATE {
+                if unsent.late.fetch_add(1, Ordering::Relaxed) < MOST_LATE {
                     attempt.give_back();
                     return Failed::Late;
                 }
@@ -242,12 +262,12 @@ mod tests {
         let source = Source::Whole(Bytes::new(), Arc::new(Memory::new(0)).share(Owners::default()));
         let meaning = Meaning::of(&gate, &call);
         for pauses in [[false; 2], [true, false]] {
-            let (agreed, late, grants) = (Mutex::new(None), AtomicU32::new(0), AtomicUsize::new(0));
+            let (agreed, unsent, grants) = (Mutex::new(None), Unsent::default(), AtomicUsize::new(0));
             let execute = gate.execute(&call, |attempt| {
                 let pause = pauses[grants.fetch_add(1, Ordering::Relaxed)];
                 assert_eq!(attempt.number(), 1, "one that was not sent does not count");
                 let sent =
-                    send(&client, &head, &source, attempt, &meaning, Times::default(), (&agreed, &late));
+                    send(&client, &head, &source, attempt, &meaning, Times::default(), (&agreed, &unsent));
                 async move {
                     if pause {
                         tokio::time::sleep(LATE).await;

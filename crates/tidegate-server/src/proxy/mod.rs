@@ -22,7 +22,6 @@ mod upgrade;
 mod upstream;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -44,7 +43,7 @@ use crate::refusal::millis;
 use crate::route::Who;
 use crate::shape::Shape;
 use crate::span;
-use attempt::{Failed, Head, Reply, send};
+use attempt::{Failed, Head, Reply, Unsent, send};
 use source::{Source, Unread};
 use upgrade::Wish;
 use upstream::Nowhere;
@@ -196,7 +195,7 @@ impl Prepared {
         let shape = service.shape();
         let Prepared { call, head, source, hide_usage, counted, wish } = self;
         let (call, head, source) = (&*call, &*head, &*source);
-        let (took, agreed, late) = (Mutex::new(Took::default()), Mutex::new(None), AtomicU32::new(0));
+        let (took, agreed, unsent) = (Mutex::new(Took::default()), Mutex::new(None), Unsent::default());
         let begun = Instant::now();
         let client = if head.upgrades { &app.upgrades } else { &app.client };
         let meaning = Meaning::of(&app.gate, call).within(&app.memory, source.owners());
@@ -207,7 +206,7 @@ impl Prepared {
                 waited: attempt.waited(),
                 held_by: attempt.held_by().cloned(),
             };
-            send(client, head, source, attempt, &meaning, app.times, (&agreed, &late))
+            send(client, head, source, attempt, &meaning, app.times, (&agreed, &unsent))
         });
         // In one place: whoever waits in the queue is as large as what stands here.
         let mut execute = execute.name_limits(true);

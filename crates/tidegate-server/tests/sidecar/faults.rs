@@ -1,6 +1,7 @@
 //! Upstreams that reset, stall, lie or never end: an error to that caller, and nobody else is harmed.
 
 use http_body_util::BodyExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::client::{open, post, send};
 use super::script::Script;
@@ -29,6 +30,39 @@ async fn the_attempts_at_an_upstream_that_cannot_be_reached_are_counted_for_the_
     let message = post(&server, "/api/x", "").await.json()["error"]["message"].to_string();
     assert!(message.contains("refused the connection (3 attempts in "), "{message}");
     holds_nothing(&server).await;
+}
+
+/// Its address is likely wrong, and the caller should not learn that after 30 s of silence. One that worked before may come back.
+#[tokio::test]
+async fn an_upstream_that_was_never_reached_is_given_up_soon_and_one_that_was_is_not() {
+    let never = sidecar("http://127.0.0.1:1", "").await;
+    let once = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", once.local_addr().expect("bound"));
+    let before =
+        sidecar(&url, "retry = { max_retries = 4, initial = \"900ms\", max = \"900ms\", jitter = 0 }").await;
+    let answered = async {
+        let (mut stream, _) = once.accept().await.expect("a call");
+        stream.read_u8().await.expect("a request");
+        stream.write_all(b"HTTP/1.1 204 X\r\nconnection: close\r\n\r\n").await.expect("sent");
+        drop(once);
+    };
+    let (first, ()) = tokio::join!(post(&before, "/api/x", ""), answered);
+    assert_eq!(first.status, 204);
+
+    let began = std::time::Instant::now();
+    let told = async |server| {
+        let reply = post(server, "/api/x", "").await;
+        (reply.json()["error"]["message"].to_string(), began.elapsed())
+    };
+    let (never_told, before_told) = tokio::join!(told(&never), told(&before));
+    let (message, took) = never_told;
+    assert!(message.contains("127.0.0.1:1 refused the connection (3 attempts in "), "{message}");
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    let (message, took) = before_told;
+    assert!(message.contains("refused the connection (5 attempts in "), "{message} {took:?}");
+    for server in [&never, &before] {
+        holds_nothing(server).await;
+    }
 }
 
 /// One bound covers all of connecting. A call that fails in it was not sent, so it is not charged and is safe to retry.

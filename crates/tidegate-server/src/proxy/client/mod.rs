@@ -167,6 +167,11 @@ impl Client {
         &self.connector.files
     }
 
+    /// Whether there was ever a connection to an upstream.
+    pub fn was_reached(&self, uri: &Uri) -> bool {
+        self.pool(uri).trouble.was_reached()
+    }
+
     /// Logs that a call was given up because its upstream cannot be reached.
     pub fn gave_up(&self, uri: &Uri, attempts: u32, took: Duration, why: &Unreached) {
         let pool = self.pool(uri);

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -83,7 +84,11 @@ pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
 
 /// Whether connections to one upstream fail. The log has one line at once, and then one for each [`EVERY`].
 #[derive(Debug, Default)]
-pub(super) struct Trouble(Mutex<Option<Failing>>);
+pub(super) struct Trouble {
+    failing: Mutex<Option<Failing>>,
+    /// Whether there was ever a connection.
+    reached: AtomicBool,
+}
 
 #[derive(Debug)]
 struct Failing {
@@ -101,7 +106,7 @@ impl Trouble {
     /// Notes that a connection to `upstream` failed.
     pub fn failed(&self, upstream: &str, why: &Unreached) {
         let now = Instant::now();
-        let mut failing = self.0.lock();
+        let mut failing = self.failing.lock();
         match &mut *failing {
             Some(failing) if now.duration_since(failing.logged) < EVERY => failing.unlogged += 1,
             Some(failing) => {
@@ -120,7 +125,7 @@ impl Trouble {
     /// Notes that a call to `upstream` was given up.
     pub fn gave_up(&self, upstream: &str, attempts: u32, took: Duration, why: &Unreached) {
         let now = Instant::now();
-        let mut failing = self.0.lock();
+        let mut failing = self.failing.lock();
         let Some(failing) = &mut *failing else { return };
         if failing.gave_up.is_none_or(|last| now.duration_since(last) >= EVERY) {
             failing.gave_up = Some(now);
@@ -130,9 +135,15 @@ impl Trouble {
 
     /// Notes that a connection to `upstream` was made.
     pub fn reached(&self, upstream: &str) {
-        if let Some(failing) = self.0.lock().take() {
+        self.reached.store(true, Ordering::Relaxed);
+        if let Some(failing) = self.failing.lock().take() {
             info!(upstream, after_s = failing.since.elapsed().as_secs(), "an upstream can be reached again");
         }
+    }
+
+    /// Whether there was ever a connection.
+    pub fn was_reached(&self) -> bool {
+        self.reached.load(Ordering::Relaxed)
     }
 }
 
