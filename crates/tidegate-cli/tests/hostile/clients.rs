@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::ingredients::Ingredient;
 use super::orders::{self, Order};
-use super::records::CallEnd;
+use super::records::{BodyEnd, CallEnd};
 use super::scene::{Scene, status};
 use super::wire;
 use super::world::Kind;
@@ -82,7 +82,7 @@ impl Clients {
                 }),
             ),
             Ingredient::LargeBodies => each(
-                2,
+                4,
                 Box::new(|scene, rng, service| {
                     callers.spawn(call("large body", scene, rng, service, orders::large, 300..900));
                 }),
@@ -177,13 +177,19 @@ async fn send(
     let mut stream = scene.connect_with(receive).await?;
     let number = scene.records.call(client, order.meant.clone(), order.timeout);
     let head = order.head(&scene.world, number, order.body.len());
+    let (read, mut write) = stream.split();
     let written = async {
-        stream.write_all(head.as_bytes()).await?;
-        stream.write_all(&order.body).await
+        write.write_all(head.as_bytes()).await?;
+        write.write_all(&order.body).await
     };
-    // A refusal may come before the whole body is written; then the answer is there all the same.
-    let written = tokio::time::timeout(order.timeout + PATIENCE, written).await;
-    if let Ok(Ok(())) = written {
+    let written = tokio::select! {
+        biased;
+        written = written => written.is_ok(),
+        // The answer may be there before the whole body is written.
+        _ = read.readable() => false,
+        () = tokio::time::sleep(order.timeout + PATIENCE) => false,
+    };
+    if written {
         scene.records.call_sent(number);
     }
     Some((number, stream))
@@ -204,8 +210,12 @@ async fn hear(scene: &Scene, order: &Order, number: usize, stream: TcpStream) {
     };
     let status = status(&head).unwrap_or_default();
     scene.records.call_ended(number, |at| CallEnd::Answered(at, status));
-    let body = wire::body(&mut stream, &head, 0);
-    tokio::time::timeout(PATIENCE, body).await.ok();
+    let body = tokio::time::timeout(PATIENCE, wire::body(&mut stream, &head, 0)).await;
+    scene.records.body_ended(number, |at| match body {
+        Ok(Ok(_)) => BodyEnd::Whole,
+        Ok(Err(_)) => BodyEnd::Broken(at),
+        Err(_) => BodyEnd::Stalled(at),
+    });
 }
 
 /// Asks as fast as it is answered, on one connection, and never waits: most of it is refused at once. One call stands for
@@ -214,6 +224,8 @@ pub async fn hammer(scene: Arc<Scene>, mut rng: Rng, service: usize) {
     let mut order = orders::patient(&mut rng, service);
     order.timeout = Duration::ZERO;
     let number = scene.records.call("hammer", order.meant.clone(), order.timeout);
+    // It is not judged by when its answer comes: each of its requests has one.
+    scene.records.call_ended(number, CallEnd::Left);
     let head = order.head(&scene.world, number, 0).replace("connection: close\r\n", "");
     while let Some(stream) = scene.connect().await {
         let mut stream = BufReader::new(stream);
@@ -292,6 +304,7 @@ async fn dribble(scene: Arc<Scene>, mut rng: Rng, service: usize) {
             written = written && sent * step < gives_up && stream.write_all(bytes).await.is_ok();
         }
         if !written || scene.is_over() {
+            scene.records.kept_back(number);
             scene.records.call_ended(number, CallEnd::Left);
             continue;
         }
@@ -310,15 +323,19 @@ async fn announce(scene: Arc<Scene>, mut rng: Rng, service: usize) {
         }
         let Some(mut stream) = scene.connect().await else { continue };
         let number = scene.records.call("silent body", order.meant.clone(), order.timeout);
+        scene.records.kept_back(number);
         let head = order.head(&scene.world, number, 8 << 20);
-        if stream.write_all(head.as_bytes()).await.is_ok() {
-            let few = rng.usize(1..order.body.len());
-            stream.write_all(&order.body[..few]).await.ok();
-            // Until the sidecar has had enough of it.
-            let mut stream = BufReader::new(stream);
-            tokio::time::timeout(scene.left(), wire::head(&mut stream)).await.ok();
-        }
-        scene.records.call_ended(number, CallEnd::Left);
+        let few = rng.usize(1..order.body.len());
+        stream.write_all(head.as_bytes()).await.ok();
+        stream.write_all(&order.body[..few]).await.ok();
+        // Until the sidecar has had enough of it.
+        let mut stream = BufReader::new(stream);
+        let head = tokio::time::timeout(scene.left(), wire::head(&mut stream)).await;
+        scene.records.call_ended(number, |at| match &head {
+            Ok(Some(head)) => CallEnd::Answered(at, status(head).unwrap_or_default()),
+            Ok(None) => CallEnd::Cut(at),
+            Err(_) => CallEnd::Left(at),
+        });
         scene.rest(&mut rng, 50..200).await;
     }
 }
@@ -333,6 +350,7 @@ async fn idle(scene: Arc<Scene>, mut rng: Rng, _service: usize) {
             "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         ]);
         stream.write_all(half.expect("some").as_bytes()).await.ok();
+        scene.records.seen().idle += 1;
         let mut stream = BufReader::new(stream);
         tokio::time::timeout(scene.left(), wire::head(&mut stream)).await.ok();
         scene.rest(&mut rng, 50..200).await;

@@ -54,6 +54,12 @@ async fn react(stream: &mut BufReader<impl Wire>, plan: Plan) -> bool {
         }
         false
     };
+    let sent_whole = || {
+        if let Some(open) = &open {
+            open.sent_whole();
+        }
+        true
+    };
     tokio::select! {
         () = tokio::time::sleep(latency) => {}
         _ = stream.fill_buf() => return closed(),
@@ -99,9 +105,10 @@ async fn react(stream: &mut BufReader<impl Wire>, plan: Plan) -> bool {
                     return closed();
                 }
             }
-            true
+            sent_whole()
         }
-        _ => send(stream, &head, &reply.body).await || closed(),
+        _ if send(stream, &head, &reply.body).await => sent_whole(),
+        _ => closed(),
     }
 }
 

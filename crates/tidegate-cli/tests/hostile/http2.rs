@@ -29,7 +29,9 @@ pub async fn serve(stream: TlsStream<TcpStream>, part: Part) {
             accepted = connection.accept() => {
                 let Some(Ok((request, respond))) = accepted else { return };
                 let plan = part.arrived(mark_of(request.headers()));
-                streams.spawn(react(request, respond, plan, goes.clone()));
+                // Of a connection that goes away it is not known what was written.
+                let goes = (goes.clone(), part.goes_away());
+                streams.spawn(react(request, respond, plan, goes));
             }
             Some(politely) = going.recv() => {
                 if politely {
@@ -46,7 +48,7 @@ async fn react(
     request: Request<RecvStream>,
     mut respond: SendResponse<Bytes>,
     plan: Plan,
-    goes: UnboundedSender<bool>,
+    (goes, goes_away): (UnboundedSender<bool>, bool),
 ) {
     let Plan { reaction, reply, latency, open, mut rng } = plan;
     let closed = || {
@@ -104,8 +106,12 @@ async fn react(
         }
         _ => write(&mut sending, reply.body).await && sending.send_data(Bytes::new(), true).is_ok(),
     };
-    if !sent {
-        closed();
+    match (&open, reaction) {
+        (Some(open), _) if !sent => open.closed(),
+        (Some(open), reaction) if !goes_away && !matches!(reaction, Reaction::CutBody | Reaction::Half) => {
+            open.sent_whole();
+        }
+        _ => {}
     }
 }
 

@@ -13,6 +13,8 @@ mod http1;
 mod http2;
 mod ingredients;
 mod judge;
+mod limits;
+mod met;
 mod orders;
 mod permits;
 mod play;
@@ -30,13 +32,18 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use ingredients::{ALL, Ingredient, dealt};
+use limits::Extras;
+use play::Played;
 use world::World;
 
 /// How many worlds are played in every run of the tests, and for how long each.
-const SLICE: usize = 4;
-const SLICE_LASTS: Duration = Duration::from_millis(3_200);
+const SLICE: usize = 8;
+const SLICE_LASTS: Duration = Duration::from_millis(3_600);
 /// Where the seeds of the slice begin.
 const SLICE_SEED: u64 = 18;
+/// How many arrivals the slice has at least, and how often it meets each ingredient: a slice that is thinner shows nothing.
+const SLICE_ARRIVALS: usize = 400;
+const SLICE_MEETS: usize = 1;
 
 fn number(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
@@ -51,10 +58,11 @@ fn only() -> Option<Vec<Ingredient>> {
 }
 
 /// Plays a world; the test ends where it fails.
-fn must_hold(seed: u64, ingredients: &[Ingredient], duration: Duration) {
+fn must_hold(seed: u64, ingredients: &[Ingredient], duration: Duration) -> Played {
     let since = Instant::now();
-    let (summary, faults) = play::play(World::new(seed, ingredients, duration));
-    eprintln!("world {seed} {ingredients:?}: {summary}; {:.1?}", since.elapsed());
+    let played = play::play(World::new(seed, ingredients, duration));
+    let Played { summary, faults, met, .. } = &played;
+    eprintln!("world {seed} {met:?}: {summary}; {:.1?}", since.elapsed());
     if !faults.is_empty() {
         let names: Vec<String> = ingredients.iter().map(|ingredient| format!("{ingredient:?}")).collect();
         panic!(
@@ -65,6 +73,17 @@ fn must_hold(seed: u64, ingredients: &[Ingredient], duration: Duration) {
             duration.as_secs_f64().ceil(),
         );
     }
+    played
+}
+
+/// Asserts that the worlds of the slice together had enough load, each ingredient its part of it.
+fn was_thick(slice: &[Played]) {
+    let arrivals: usize = slice.iter().map(|played| played.arrivals).sum();
+    let thin: Vec<&(Ingredient, usize)> =
+        slice.iter().flat_map(|played| &played.met).filter(|(_, met)| *met < SLICE_MEETS).collect();
+    eprintln!("{arrivals} arrivals in all");
+    assert!(arrivals >= SLICE_ARRIVALS, "{arrivals} arrivals");
+    assert!(thin.is_empty(), "hardly met: {thin:?}");
 }
 
 #[test]
@@ -76,9 +95,11 @@ fn worlds_of_hostile_upstreams_and_clients_pass_no_limit() {
         None => SLICE_SEED,
     });
     if let (Some(ingredients), None) = (only(), asked) {
-        return must_hold(seed, &ingredients, lasts.unwrap_or(SLICE_LASTS));
+        must_hold(seed, &ingredients, lasts.unwrap_or(SLICE_LASTS));
+        return;
     }
     let since = Instant::now();
+    let mut slice = Vec::new();
     loop {
         let mut rng = Rng::with_seed(seed);
         eprintln!("worlds from seed {seed} on");
@@ -87,14 +108,17 @@ fn worlds_of_hostile_upstreams_and_clients_pass_no_limit() {
         for hand in dealt(&mut rng, worlds, &only().unwrap_or_else(|| ALL.to_vec())) {
             let mut random = || Duration::from_secs(rng.choice([4, 6, 10, 25]).expect("some"));
             let lasts = lasts.unwrap_or_else(|| if asked.is_some() { random() } else { SLICE_LASTS });
-            must_hold(seed, &hand, lasts);
+            let played = must_hold(seed, &hand, lasts);
+            if asked.is_none() {
+                slice.push(played);
+            }
             seed += 1;
             if asked.is_some_and(|asked| since.elapsed() >= asked) {
                 return;
             }
         }
         if asked.is_none() {
-            return;
+            return was_thick(&slice);
         }
     }
 }
@@ -102,11 +126,13 @@ fn worlds_of_hostile_upstreams_and_clients_pass_no_limit() {
 /// The judge can say no: where the limits hold nothing back, it finds them passed.
 #[test]
 fn limits_that_hold_nothing_back_are_found_out() {
-    let mut world =
-        World::new(1, &[Ingredient::OddBodies, Ingredient::PathAliases], Duration::from_millis(1_500));
+    let ingredients = [Ingredient::OddBodies, Ingredient::PathAliases];
+    let mut world = World::with(1, &ingredients, Duration::from_millis(2_500), Extras::ALL);
     world.observe = true;
-    let (summary, faults) = play::play(world);
-    for limit in ["alpha/requests", "endpoints", "models"] {
+    let Played { summary, faults, .. } = play::play(world);
+    for limit in
+        ["alpha/requests", "of key 1", "beta/requests", "endpoints", "models", "/tokens", "global", "loop:1/"]
+    {
         let found = faults.iter().any(|fault| fault.contains(limit) && fault.contains("is passed"));
         assert!(found, "{limit}: {summary} {faults:?}");
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use serde_json::Value;
 
+use super::limits::LOOPS;
 use super::records::{CallEnd, Meant};
 use super::scene::Scene;
 use super::world::LEASE;
@@ -21,9 +22,11 @@ pub async fn ask(scene: Arc<Scene>, mut rng: Rng, service: usize, abuse: bool) {
 async fn one(scene: &Scene, rng: &mut Rng, service: usize, abuse: bool) -> Option<()> {
     let timeout = Duration::from_millis(rng.choice([0, 300, 1000]).expect("some"));
     let name = scene.world.services[service].name;
-    let body = format!(r#"{{"service":"{name}","loop":"permits","timeout_ms":{}}}"#, timeout.as_millis());
+    let body =
+        format!(r#"{{"service":"{name}","loop":"loop-{LOOPS}","timeout_ms":{}}}"#, timeout.as_millis());
     let stream = scene.connect().await?;
-    let number = scene.records.call("permit", Meant { service, ..Meant::default() }, timeout);
+    let meant = Meant { service, loop_id: Some(LOOPS), ..Meant::default() };
+    let number = scene.records.call("permit", meant, timeout);
     if rng.u8(..6) == 0 {
         // Hangs up while it waits: what was granted meanwhile goes back.
         let patience = Duration::from_millis(rng.u64(1..200));

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 
 use super::clients::Clients;
 use super::ingredients::Ingredient;
+use super::met::met;
 use super::process::{Folder, Sidecar};
 use super::records::Records;
 use super::scene::Scene;
@@ -23,20 +24,26 @@ const LAST_CALLS: Duration = Duration::from_secs(20);
 /// How long the sidecar has to come to rest once all clients and upstreams have gone.
 const REST: Duration = Duration::from_secs(10);
 const LONG_REST: Duration = Duration::from_secs(30);
-/// The longest wait that a report may cause where the windows of the service are shorter, in milliseconds.
-const LONGEST_WAIT: u64 = 3_600_000;
-/// The most debt that a report may leave, in multiples of N.
-const DEBT: u64 = 4;
 /// How many files it may have open then beyond those it had at first: watches and databases that are opened on first use.
 const FILES: usize = 8;
 
-/// What the world came to, and what was wrong.
-pub fn play(world: World) -> (String, Vec<String>) {
+/// What a world came to.
+#[derive(Default)]
+pub struct Played {
+    pub summary: String,
+    /// What was wrong.
+    pub faults: Vec<String>,
+    pub arrivals: usize,
+    /// How often each of its ingredients was met.
+    pub met: Vec<(Ingredient, usize)>,
+}
+
+pub fn play(world: World) -> Played {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime").block_on(played(Arc::new(world)))
 }
 
-async fn played(world: Arc<World>) -> (String, Vec<String>) {
+async fn played(world: Arc<World>) -> Played {
     let mut rng = Rng::with_seed(world.seed ^ 0x5eed);
     let records = Records::new();
     let mut upstreams = Upstreams::start(&world, &records).await;
@@ -45,7 +52,8 @@ async fn played(world: Arc<World>) -> (String, Vec<String>) {
     let sidecar = match Sidecar::start(&folder, world.workers) {
         Ok(sidecar) => sidecar,
         Err(fault) => {
-            return (String::new(), vec![fault, world.config(&upstreams.ports, None), folder.log()]);
+            let faults = vec![fault, world.config(&upstreams.ports, None), folder.log()];
+            return Played { faults, ..Played::default() };
         }
     };
     let scene = Scene::new(world.clone(), records.clone(), sidecar.port);
@@ -75,7 +83,7 @@ async fn played(world: Arc<World>) -> (String, Vec<String>) {
     let lasts = world.duration >= LONG;
     let files = files + FILES + if lasts { 0 } else { pooled };
     let rest = if lasts { LONG_REST } else { REST };
-    if let Some(fault) = unrest(&stage, &life.sidecar, files, rest).await {
+    if let Some(fault) = unrest(async || held(&scene, &life.sidecar, files).await, rest).await {
         records.fault(fault);
     }
     if let Some(fault) = life.sidecar.has_ended() {
@@ -93,7 +101,9 @@ async fn played(world: Arc<World>) -> (String, Vec<String>) {
         last.reverse();
         faults.push(format!("the end of the log:\n{}", last.join("\n")));
     }
-    (judge::summary(&world, &seen), faults)
+    let met = world.ingredients.iter().map(|ingredient| (*ingredient, met(*ingredient, &world, &seen)));
+    let (met, arrivals) = (met.collect(), seen.arrivals.len());
+    Played { summary: judge::summary(&world, &seen), faults, arrivals, met }
 }
 
 /// Waits for tasks to end by themselves; a panic in one of them is a fault of the harness and ends the test.
@@ -108,11 +118,11 @@ async fn finish(tasks: &mut JoinSet<()>, what: &str, records: &Records) {
     }
 }
 
-/// What is still held though nothing goes on any more.
-async fn unrest(stage: &Stage, sidecar: &Sidecar, files: usize, rest: Duration) -> Option<String> {
+/// Waits until nothing is held any more; returns what is after so long.
+async fn unrest(held: impl AsyncFn() -> Option<String>, rest: Duration) -> Option<String> {
     let since = Instant::now();
     loop {
-        let held = held(stage, sidecar, files).await?;
+        let held = held().await?;
         if since.elapsed() > rest {
             return Some(format!("{rest:?} after all have gone: {held}"));
         }
@@ -120,8 +130,7 @@ async fn unrest(stage: &Stage, sidecar: &Sidecar, files: usize, rest: Duration) 
     }
 }
 
-async fn held(stage: &Stage, sidecar: &Sidecar, files: usize) -> Option<String> {
-    let scene = &stage.scene;
+async fn held(scene: &Scene, sidecar: &Sidecar, files: usize) -> Option<String> {
     let Some((_, status)) = scene.request("GET", "/v1/status", "").await else {
         return Some("no status".to_owned());
     };
@@ -133,38 +142,27 @@ async fn held(stage: &Stage, sidecar: &Sidecar, files: usize) -> Option<String> 
     else {
         return Some(format!("no JSON: {status} {limits}"));
     };
-    for what in ["calls", "permits", "waiting", "buffered_bytes"] {
-        if status[what].as_u64() != Some(0) {
-            return Some(format!("{what} is {}", status[what]));
-        }
-    }
-    // Slots of calls that were in flight at a kill are held for a time.
     let killed = !scene.records.seen().kills.is_empty();
-    for limit in limits["limits"].as_array().into_iter().flatten() {
-        let in_flight = limit["name"].as_str().is_some_and(|name| name.ends_with("concurrency")) && !killed;
-        if limit["waiting"].as_u64() != Some(0) || (in_flight && limit["used"].as_u64() != Some(0)) {
-            return Some(limit.to_string());
-        }
-    }
-    if sidecar.files() > files {
-        return Some(format!("{} files are open where at most {files} may be", sidecar.files()));
-    }
-    if scene.world.has(Ingredient::PermitAbuse) {
-        return absurd(&status, &limits);
-    }
-    None
+    let abused = scene.world.has(Ingredient::PermitAbuse);
+    let files = (sidecar.files(), files);
+    judge::held(&judge::Rest { status: &status, limits: &limits, files, killed, abused })
 }
 
-/// What absurd reports have left behind beyond what they may.
-fn absurd(status: &Value, limits: &Value) -> Option<String> {
-    let windows = status["backoffs"].as_array().into_iter().flatten();
-    let mut open = windows.filter(|window| window["open_for_ms"].as_u64().is_none_or(|ms| ms > LONGEST_WAIT));
-    if let Some(window) = open.next() {
-        return Some(format!("a window beyond all measure: {window}"));
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_held_for_too_long_is_found() {
+        let rest = Duration::from_millis(120);
+        assert!(unrest(async || Some("a slot".to_owned()), rest).await.is_some());
+        let left = Cell::new(2);
+        let for_a_while = async || {
+            left.set(left.get() - 1);
+            (left.get() > 0).then(|| "a slot".to_owned())
+        };
+        assert_eq!(unrest(for_a_while, rest).await, None);
     }
-    let units = |limit: &Value, what: &str| limit[what].as_u64().unwrap_or(u64::MAX);
-    // By the written N, where there is one: what is in force may be less.
-    let mut limits = limits["limits"].as_array().into_iter().flatten();
-    let owes = |limit: &&Value| units(limit, "used") > units(limit, "units").saturating_mul(1 + DEBT);
-    limits.find(owes).map(|limit| format!("a debt beyond all measure: {limit}"))
 }

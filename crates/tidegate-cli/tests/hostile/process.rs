@@ -64,6 +64,7 @@ impl Sidecar {
             .args(["--workers", &workers.to_string()])
             .current_dir(&folder.0)
             .env("XDG_STATE_HOME", &folder.0)
+            .env("XDG_RUNTIME_DIR", &folder.0)
             .env("SSL_CERT_FILE", folder.0.join("ca.pem"))
             .stdout(Stdio::piped())
             .stderr(log);

@@ -49,13 +49,25 @@ pub struct Reply {
     pub status: u16,
     pub headers: Vec<(&'static str, String)>,
     pub body: Bytes,
+    /// The tokens that it says were served.
+    pub tokens: u64,
 }
 
-/// The reply to a request, with headers that tell what `lie` says. `used` is how much of a limit was used in a stretch of
-/// time, by the upstream's own count.
-pub fn reply(rng: &mut Rng, reaction: Reaction, lie: Lie, used: impl Fn(Duration) -> usize) -> Reply {
+/// The reply to a request that may cost `most` tokens if that is known, with headers that tell what `lie` says. `used` is
+/// how much of a limit was used in a stretch of time, by the upstream's own count.
+pub fn reply(
+    rng: &mut Rng,
+    reaction: Reaction,
+    most: Option<u64>,
+    lie: Lie,
+    used: impl Fn(Duration) -> usize,
+) -> Reply {
     let mut headers = vec![("content-type", "application/json".to_owned())];
     headers.extend(told(lie, used));
+    let tokens = match (reaction, most) {
+        (Reaction::Huge, _) | (_, None) => FEW,
+        (_, Some(most)) => rng.u64(1..=most),
+    };
     let (status, body) = match reaction {
         Reaction::HintOfNothing(kind) => {
             headers.extend(hint_of_nothing(kind));
@@ -73,16 +85,32 @@ pub fn reply(rng: &mut Rng, reaction: Reaction, lie: Lie, used: impl Fn(Duration
             match rng.u8(..4) {
                 0 => (403, gzip(SECONDARY)),
                 1 => (429, gzip(REFUSAL)),
-                _ => (200, gzip(ANSWER)),
+                _ => (200, gzip(answer(tokens).as_bytes())),
             }
         }
         Reaction::Huge => (200, huge()),
-        _ => (200, Bytes::from_static(ANSWER)),
+        _ => (200, Bytes::from(answer(tokens))),
     };
-    Reply { status, headers, body }
+    Reply { status, headers, body, tokens: if status == 200 { tokens } else { 0 } }
 }
 
-const ANSWER: &[u8] = br#"{"id":"a","choices":[{"index":0,"message":{"role":"assistant","content":"well"}}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}"#;
+/// How many tokens a reply serves if the request does not say how many it may cost.
+const FEW: u64 = 4;
+
+fn answer(tokens: u64) -> String {
+    let usage = usage(tokens);
+    let message = r#"{"index":0,"message":{"role":"assistant","content":"well"}}"#;
+    format!(r#"{{"id":"a","choices":[{message}],{usage}}}"#)
+}
+
+/// Usage as several vendors write it.
+fn usage(tokens: u64) -> String {
+    let output = tokens - 1;
+    format!(
+        r#""usage":{{"prompt_tokens":1,"completion_tokens":{output},"total_tokens":{tokens},"input_tokens":1,"output_tokens":{output}}}"#
+    )
+}
+
 const REFUSAL: &[u8] = br#"{"error":{"type":"rate_limit_error","message":"slow down"}}"#;
 const SECONDARY: &[u8] = br#"{"message":"You have exceeded a secondary rate limit. Please wait a few minutes before you try again."}"#;
 
@@ -91,7 +119,7 @@ fn huge() -> Bytes {
     static HUGE: OnceLock<Bytes> = OnceLock::new();
     let make = || {
         let text = "all work and no play ".repeat((12 << 20) / 21);
-        let usage = r#""usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}"#;
+        let usage = usage(FEW);
         Bytes::from(format!("{{\"choices\":[{{\"message\":{{\"content\":\"{text}\"}}}}],{usage}}}"))
     };
     HUGE.get_or_init(make).clone()

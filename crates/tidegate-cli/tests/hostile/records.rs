@@ -29,12 +29,18 @@ pub struct Seen {
     pub pauses: Vec<(At, At)>,
     /// When the sidecar was killed, and when the next one listened.
     pub kills: Vec<(At, At)>,
+    /// How many connections were opened on which no request came, or half of one.
+    pub idle: usize,
+    /// When a service was taken out of the config, and which.
+    pub taken_out: Vec<(At, usize)>,
+    /// How often the state files were removed.
+    pub removals: usize,
     /// What went wrong that needs no further judgement.
     pub faults: Vec<String>,
 }
 
 /// A request that reached an upstream, or a permit that reached its client.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Arrival {
     pub at: At,
     /// The service that the upstream belongs to.
@@ -46,6 +52,10 @@ pub struct Arrival {
     pub end: Option<End>,
     /// A permit that was deleted: the work was never begun.
     pub given_back: bool,
+    /// The tokens that the upstream has served, as its reply states them.
+    pub tokens: u64,
+    /// When the whole reply was written, if it was.
+    pub whole: Option<At>,
 }
 
 /// How the upstream was done with a request.
@@ -75,6 +85,12 @@ pub struct Meant {
     pub models: Vec<usize>,
     /// Whether it is of the loop type that has a limit of its own.
     pub background: bool,
+    /// The loop that it comes from.
+    pub loop_id: Option<usize>,
+    /// The API key that it comes with.
+    pub key: usize,
+    /// The most tokens that it may cost, if it says so in words that can be read.
+    pub tokens: Option<u64>,
 }
 
 /// A call, as its client sees it.
@@ -86,9 +102,25 @@ pub struct Call {
     /// How long it may wait.
     pub timeout: Duration,
     pub began: At,
-    /// When the whole request was handed to the kernel; absent if the client kept some of it back.
+    /// When the whole request was handed to the kernel; absent if it was not, since the answer came first or the client kept
+    /// some of it back.
     pub sent: Option<At>,
+    /// Whether the client means to keep some of it back.
+    pub kept_back: bool,
     pub ended: Option<CallEnd>,
+    /// How the body of the reply ended, if the client reads it as fast as it comes.
+    pub body: Option<BodyEnd>,
+}
+
+/// How the body of a reply ended for its client.
+#[derive(Clone, Copy, Debug)]
+pub enum BodyEnd {
+    /// All of it came.
+    Whole,
+    /// The connection ended first.
+    Broken(At),
+    /// The rest did not come as long as the client waited.
+    Stalled(At),
 }
 
 /// How a call ended for its client.
@@ -123,13 +155,24 @@ impl Records {
     pub fn call(&self, client: &'static str, meant: Meant, timeout: Duration) -> usize {
         let began = self.now();
         let mut seen = self.seen();
-        seen.calls.push(Call { meant, client, timeout, began, sent: None, ended: None });
+        let (sent, kept_back, ended, body) = (None, false, None, None);
+        seen.calls.push(Call { meant, client, timeout, began, sent, kept_back, ended, body });
         seen.calls.len() - 1
     }
 
     pub fn call_sent(&self, call: usize) {
         let now = self.now();
         self.seen().calls[call].sent = Some(now);
+    }
+
+    /// The client keeps some of the request back.
+    pub fn kept_back(&self, call: usize) {
+        self.seen().calls[call].kept_back = true;
+    }
+
+    pub fn body_ended(&self, call: usize, end: impl FnOnce(At) -> BodyEnd) {
+        let now = self.now();
+        self.seen().calls[call].body = Some(end(now));
     }
 
     pub fn call_ended(&self, call: usize, end: impl FnOnce(At) -> CallEnd) {
@@ -149,8 +192,7 @@ impl Records {
     pub fn arrival(self: &Arc<Records>, service: usize, call: Option<usize>) -> Open {
         let at = self.now();
         let mut seen = self.seen();
-        let fate = String::new();
-        seen.arrivals.push(Arrival { at, service, call, fate, end: None, given_back: false });
+        seen.arrivals.push(Arrival { at, service, call, ..Arrival::default() });
         Open { records: self.clone(), number: seen.arrivals.len() - 1 }
     }
 }
@@ -179,6 +221,17 @@ impl Open {
     /// It ends then, by the sidecar's doing.
     pub fn closes_at(&self, at: At) {
         self.end(End::Theirs(at));
+    }
+
+    /// The reply states that so many tokens were served.
+    pub fn serves(&self, tokens: u64) {
+        self.records.seen().arrivals[self.number].tokens = tokens;
+    }
+
+    /// The whole reply was written.
+    pub fn sent_whole(&self) {
+        let now = self.records.now();
+        self.records.seen().arrivals[self.number].whole = Some(now);
     }
 
     pub fn give_back(&self) {

@@ -9,10 +9,10 @@ use rustix::process::Signal;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
-use super::clients;
 use super::ingredients::Ingredient;
 use super::process::{Folder, Sidecar};
 use super::scene::Scene;
+use super::{clients, judge};
 
 /// How long the sidecar is stopped.
 const PAUSE: Duration = Duration::from_millis(1300);
@@ -59,6 +59,8 @@ impl Stage {
         while self.scene.left() > Duration::from_millis(600) {
             self.scene.rest(rng, 300..1_000).await;
             let without = rng.usize(..world.services.len() - 1);
+            let now = self.scene.records.now();
+            self.scene.records.seen().taken_out.push((now, without));
             self.folder.configure(&world.config(&self.ports, Some(without)));
             self.scene.rest(rng, 100..500).await;
             self.folder.configure(&world.config(&self.ports, None));
@@ -121,6 +123,7 @@ impl Stage {
     /// a kill may follow without a limit passed.
     async fn state_survives(&self) -> bool {
         self.folder.remove_state();
+        self.scene.records.seen().removals += 1;
         let since = Instant::now();
         while !self.folder.has_state() {
             if since.elapsed() > WRITTEN_ANEW {
@@ -136,15 +139,11 @@ impl Stage {
         true
     }
 
-    /// The most memory that it had is what is configured and 64 MiB, above what it had when it was idle.
+    /// Judges the most memory that it had.
     pub fn judge_memory(&self, life: &Life) {
         let most = life.sidecar.memory("VmHWM");
-        let allowed = life.idle + (self.scene.world.buffer_memory + 64) * 1024;
-        if most > allowed {
-            let idle = life.idle;
-            self.scene
-                .records
-                .fault(format!("{most} KiB of memory where {allowed} are allowed ({idle} when idle)"));
+        if let Some(fault) = judge::memory(most, life.idle, self.scene.world.buffer_memory) {
+            self.scene.records.fault(fault);
         }
     }
 }

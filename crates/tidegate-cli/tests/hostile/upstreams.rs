@@ -12,6 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
+use super::ingredients::Ingredient;
 use super::reactions::{self, Reaction, Reply};
 use super::records::{MARK, Open, Records};
 use super::world::{Kind, World};
@@ -19,6 +20,9 @@ use super::{http1, http2};
 
 /// How often an upstream with few streams stands still, in milliseconds, for half of that time.
 const STALL: u64 = 2_400;
+
+/// At first a service does each thing that it may do so often, in turn: so each happens also where few requests arrive.
+const ROUNDS: usize = 2;
 
 /// All upstreams of a world. Their connections close when they are stopped.
 pub struct Upstreams {
@@ -117,12 +121,18 @@ impl Part {
         let mut rng =
             Rng::with_seed(self.world.seed ^ (call.unwrap_or(0) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         if service.kind == Kind::Probe {
-            let reply = reactions::reply(&mut rng, Reaction::Fine, reactions::Lie::None, |_| 0);
+            let reply = reactions::reply(&mut rng, Reaction::Fine, None, reactions::Lie::None, |_| 0);
             return Plan { reaction: Reaction::Fine, reply, latency: Duration::ZERO, open: None, rng };
         }
         let open = self.records.arrival(self.service, call);
         // Attempts of one call differ.
-        let attempts = self.records.seen().arrivals.len() as u64;
+        let (attempts, before) = {
+            let arrivals = &self.records.seen().arrivals;
+            (
+                arrivals.len() as u64,
+                arrivals.iter().filter(|arrival| arrival.service == self.service).count() - 1,
+            )
+        };
         rng = Rng::with_seed(rng.u64(..) ^ attempts);
         let all: u32 = service.mix.iter().map(|(weight, _)| weight).sum();
         let mut drawn = rng.u32(..all);
@@ -132,14 +142,22 @@ impl Part {
             found
         });
         let mut reaction = chosen.expect("the weights add up").1;
-        let client = call.and_then(|call| Some(self.records.seen().calls.get(call)?.client));
+        if before < ROUNDS * service.mix.len() {
+            reaction = service.mix[before % service.mix.len()].1;
+        }
+        let known = call.and_then(|call| self.records.seen().calls.get(call).cloned());
+        let client = known.as_ref().map(|call| call.client);
         if matches!(client, Some("reads slowly" | "stops reading")) {
             reaction = Reaction::Huge;
         }
         let lie = rng.choice(service.lies.iter().copied()).expect("some");
         let used = |window| self.used(window);
-        let reply = reactions::reply(&mut rng, reaction, lie, used);
-        open.fate(&format!("{reaction:?} {}", reply.status));
+        let most = known.and_then(|call| call.meant.tokens);
+        let reply = reactions::reply(&mut rng, reaction, most, lie, used);
+        open.fate(&format!("{reaction:?} {} tells {lie:?}", reply.status));
+        let unanswered = [Reaction::Silence, Reaction::Reset, Reaction::CutHead, Reaction::RefusedStream]
+            .contains(&reaction);
+        open.serves(if unanswered { 0 } else { reply.tokens });
         let mut latency = Duration::from_millis(rng.u64(service.latency.clone()));
         if service.max_streams.is_some() {
             // For half of the time no reply comes, so that calls pile up before the few streams there are.
@@ -155,6 +173,11 @@ impl Part {
         let seen = self.records.seen();
         let recent = seen.arrivals.iter().rev().take_while(|arrival| arrival.at + window > now);
         recent.filter(|arrival| arrival.service == self.service).count()
+    }
+
+    /// Whether connections may be shut down with replies that are not written yet.
+    pub fn goes_away(&self) -> bool {
+        self.world.has(Ingredient::GoAway)
     }
 
     pub fn max_streams(&self) -> Option<u32> {

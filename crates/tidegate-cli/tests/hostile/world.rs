@@ -6,8 +6,11 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::ingredients::Ingredient;
+use super::limits::{
+    Counts, Definition, Extras, FIXED_SHAPES, GLOBAL_SHAPES, KEYS, LOOP_SHAPES, LOOPS, NARROW_SHAPES, Scope,
+    Written, rate, service_shape, tokens,
+};
 use super::reactions::{Lie, Reaction};
-use super::records::Meant;
 
 /// The endpoint that may have a limit of its own.
 pub const ENDPOINT: &str = "/v1/chat/completions";
@@ -29,6 +32,8 @@ pub struct World {
     pub duration: Duration,
     /// The limits hold nothing back: for a judge that has to say no.
     pub observe: bool,
+    /// The tables of the config that belong to no service.
+    tables: String,
 }
 
 pub struct Service {
@@ -66,59 +71,16 @@ pub enum Kind {
     Probe,
 }
 
-/// A limit that the config states.
-pub struct Written {
-    pub name: String,
-    pub scope: Scope,
-    pub definition: Definition,
-}
-
-/// The calls that a limit counts.
-#[derive(Clone, Copy, Debug)]
-pub enum Scope {
-    Service(usize),
-    Endpoint(usize),
-    Model(usize, usize),
-    Background,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub enum Definition {
-    Window { n: usize, window: Duration },
-    Bucket { n: usize, window: Duration, burst: usize },
-    InFlight { n: usize },
-}
-
-impl Scope {
-    pub fn covers(self, meant: &Meant) -> bool {
-        match self {
-            Scope::Service(service) => meant.service == service,
-            Scope::Endpoint(service) => meant.service == service && meant.endpoint,
-            Scope::Model(service, model) => meant.service == service && meant.models.contains(&model),
-            Scope::Background => meant.background,
-        }
-    }
-}
-
-/// N, window in milliseconds, burst.
-type Shape = (usize, u64, Option<usize>);
-
-const SERVICE_SHAPES: [Shape; 8] = [
-    (20, 2_000, None),
-    (20, 2_000, Some(20)),
-    (40, 20_000, Some(40)),
-    (10, 1_000, None),
-    (30, 3_000, Some(5)),
-    (60, 60_000, Some(10)),
-    (50, 4_000, Some(25)),
-    (100, 10_000, Some(50)),
-];
-const NARROW_SHAPES: [Shape; 4] =
-    [(6, 3_000, Some(6)), (5, 5_000, Some(2)), (8, 2_000, None), (4, 60_000, Some(4))];
-
 impl World {
     pub fn new(seed: u64, ingredients: &[Ingredient], duration: Duration) -> World {
+        World::with(seed, ingredients, duration, Extras::of(seed))
+    }
+
+    pub fn with(seed: u64, ingredients: &[Ingredient], duration: Duration, extras: Extras) -> World {
         let mut rng = Rng::with_seed(seed);
+        // A body that is too large to be read counts as a whole window of tokens, and would hardly ever go.
+        let extras =
+            Extras { tokens: extras.tokens && !ingredients.contains(&Ingredient::LargeBodies), ..extras };
         let has = |ingredient| ingredients.contains(&ingredient);
         let mut world = World {
             seed,
@@ -133,12 +95,15 @@ impl World {
             workers: rng.choice([1, 2, 4, 8]).expect("some"),
             duration,
             observe: false,
+            tables: String::new(),
         };
-        world.add(&mut rng, "alpha", Kind::Http1);
+        world.add(&mut rng, "alpha", Kind::Http1, extras);
         let beta = rng.choice([Kind::Http1, Kind::Tls1]).expect("some");
-        world.add(&mut rng, "beta", beta);
+        // Of one service the keys have limits of their own.
+        let shared = Extras { keys: false, ..extras };
+        world.add(&mut rng, "beta", beta, shared);
         if [Ingredient::FewStreams, Ingredient::RefusedStreams, Ingredient::GoAway].into_iter().any(has) {
-            world.add(&mut rng, "gamma", Kind::Http2);
+            world.add(&mut rng, "gamma", Kind::Http2, shared);
         }
         for (ingredient, name, kind) in [
             (Ingredient::MuteTls, "mute", Kind::Mute),
@@ -147,61 +112,86 @@ impl World {
             (Ingredient::PermitAbuse, "abused", Kind::Permits),
         ] {
             if has(ingredient) {
-                world.add(&mut rng, name, kind);
+                world.add(&mut rng, name, kind, shared);
             }
         }
         world.services.push(Service::new("probe", Kind::Probe));
-        let (n, window) = rng.choice([(12, 4_000), (30, 10_000)]).expect("some");
-        world.limits.push(Written {
-            name: format!("loop_type:background/requests {n}/{window}ms"),
-            scope: Scope::Background,
-            definition: Definition::Window { n, window: Duration::from_millis(window) },
-        });
+        world.add_levels(&mut rng, extras);
         for ingredient in ingredients {
             world.season(&mut rng, *ingredient);
         }
         world
     }
 
+    /// Adds the limits that belong to no service.
+    fn add_levels(&mut self, rng: &mut Rng, extras: Extras) {
+        let shape = rng.choice([(12, 4_000, None), (30, 10_000, None)]).expect("some");
+        let (text, definition) = rate(shape, Counts::Window);
+        let _ = write!(self.tables, "[loop_types.background]\nrequests = {text}\n");
+        self.written(format!("loop_type:background/requests {text}"), Scope::Background, definition);
+        if extras.global {
+            let (text, definition) = rate(rng.choice(GLOBAL_SHAPES).expect("some"), Counts::Window);
+            let _ = write!(self.tables, "[global]\nrequests = {text}\n");
+            self.written(format!("global/requests {text}"), Scope::Global, definition);
+        }
+        if extras.loops {
+            let (text, definition) = rate(rng.choice(LOOP_SHAPES).expect("some"), Counts::Window);
+            let _ = write!(self.tables, "[loops]\nrequests = {text}\n");
+            for number in 0..=LOOPS {
+                self.written(format!("loop:{number}/requests {text}"), Scope::Loop(number), definition);
+            }
+        }
+    }
+
     /// Adds a service with random limits.
-    fn add(&mut self, rng: &mut Rng, name: &'static str, kind: Kind) {
+    fn add(&mut self, rng: &mut Rng, name: &'static str, kind: Kind, extras: Extras) {
         let number = self.services.len();
         let mut service = Service::new(name, kind);
+        let first = self.limits.len();
         let mut rates = Vec::new();
-        let mut shapes = vec![rng.choice(SERVICE_SHAPES).expect("some")];
+        let mut shapes = vec![service_shape(rng, self.duration)];
         if rng.u8(..4) == 0 {
-            let other = rng.choice(SERVICE_SHAPES).expect("some");
+            let other = service_shape(rng, self.duration);
             if other.1 != shapes[0].1 {
                 shapes.push(other);
             }
         }
-        let as_bucket = shapes.len() == 1 && rng.u8(..5) == 0;
+        // Headers can state a window truly only where there is one.
+        let as_bucket = shapes.len() == 1 && rng.u8(..5) == 0 && !self.has(Ingredient::SameWindow);
         for shape in shapes {
-            let (text, definition) = rate(shape, as_bucket);
+            let (text, definition) = rate(shape, if as_bucket { Counts::Bucket } else { Counts::Window });
             self.written(format!("{name}/requests {text}"), Scope::Service(number), definition);
             rates.push(text);
         }
         let _ = writeln!(service.keys, "requests = [{}]", rates.join(", "));
         if rng.bool() {
-            let n = rng.usize(2..8);
+            // Clients that read slowly hold slots: enough are left for others.
+            let held = self.has(Ingredient::HugeReplies) || self.has(Ingredient::StopReading);
+            let n = rng.usize(2..8) + if held { 6 } else { 0 };
             let _ = writeln!(service.keys, "concurrency = {n}");
             self.written(format!("{name}/concurrency"), Scope::Service(number), Definition::InFlight { n });
         }
         if name == "abused" {
-            // Reports may close it for half a second, so that more of them follow.
-            service.keys += "tokens = \"1000/10s\"\nbackoff = { max_wait = \"500ms\" }\n";
+            service.keys += "tokens = \"1000/10s\"\n";
         }
+        // Replies and reports may close a service for half a second, so that more of them follow.
+        service.keys += "backoff = { max_wait = \"500ms\" }\n";
         if matches!(kind, Kind::Http1 | Kind::Tls1 | Kind::Http2) {
-            service.preset =
-                rng.choice([None, None, Some("openai"), Some("anthropic"), Some("github")]).flatten();
-            let mut narrow = |table: String, scope: Scope| {
-                let (text, definition) = rate(rng.choice(NARROW_SHAPES).expect("some"), false);
-                let _ = write!(service.tables, "[services.{name}.{table}]\nrequests = {text}\n");
-                self.written(format!("{name}/{table}/requests {text}"), scope, definition);
-            };
-            narrow(format!("endpoints.\"POST {ENDPOINT}\""), Scope::Endpoint(number));
-            for (model, (pattern, _)) in MODELS.iter().enumerate() {
-                narrow(format!("models.\"{pattern}\""), Scope::Model(number, model));
+            self.narrow(rng, &mut service, extras);
+        }
+        if extras.keys {
+            service.keys += "per_key = true\n";
+            for limit in self.limits.split_off(first) {
+                for key in 0..KEYS {
+                    let Written { name, scope, definition, .. } = &limit;
+                    let name = format!("{name} of key {key}");
+                    self.limits.push(Written {
+                        name,
+                        scope: *scope,
+                        key: Some(key),
+                        definition: *definition,
+                    });
+                }
             }
         }
         service.tide = rng.choice([None, Some(1_600), Some(2_800), Some(5_000)]).flatten();
@@ -213,8 +203,40 @@ impl World {
         self.services.push(service);
     }
 
+    /// Adds limits of tokens, of an endpoint and of models.
+    fn narrow(&mut self, rng: &mut Rng, service: &mut Service, extras: Extras) {
+        let (name, number) = (service.name, self.services.len());
+        service.preset =
+            rng.choice([None, None, Some("openai"), Some("anthropic"), Some("github")]).flatten();
+        if extras.tokens {
+            let (text, definition) = tokens(rng);
+            let _ = writeln!(service.keys, "tokens = {text}");
+            self.written(format!("{name}/tokens {text}"), Scope::Service(number), definition);
+        }
+        let (text, definition) = if extras.fixed {
+            rate(rng.choice(FIXED_SHAPES).expect("some"), Counts::Fixed)
+        } else {
+            rate(rng.choice(NARROW_SHAPES).expect("some"), Counts::Window)
+        };
+        let table = format!("endpoints.\"POST {ENDPOINT}\"");
+        let _ = write!(service.tables, "[services.{name}.{table}]\nrequests = {text}\n");
+        self.written(format!("{name}/{table}/requests {text}"), Scope::Endpoint(number), definition);
+        for (model, (pattern, _)) in MODELS.iter().enumerate() {
+            let table = format!("models.\"{pattern}\"");
+            let scope = Scope::Model(number, model);
+            let (text, definition) = rate(rng.choice(NARROW_SHAPES).expect("some"), Counts::Window);
+            let _ = write!(service.tables, "[services.{name}.{table}]\nrequests = {text}\n");
+            self.written(format!("{name}/{table}/requests {text}"), scope, definition);
+            if extras.tokens && model == 0 {
+                let (text, definition) = tokens(rng);
+                let _ = writeln!(service.tables, "tokens = {text}");
+                self.written(format!("{name}/{table}/tokens {text}"), scope, definition);
+            }
+        }
+    }
+
     fn written(&mut self, name: String, scope: Scope, definition: Definition) {
-        self.limits.push(Written { name, scope, definition });
+        self.limits.push(Written { name, scope, key: None, definition });
     }
 
     /// Adds what an ingredient does to the upstreams. Those of clients and of the sidecar itself are played elsewhere.
@@ -232,14 +254,14 @@ impl World {
         let mut react = |weight, reaction| service.mix.push((weight, reaction));
         match ingredient {
             Ingredient::HintsOfNothing => react(30, Reaction::HintOfNothing(rng.u8(..6))),
-            Ingredient::HintsOfYears => react(1, Reaction::HintOfYears),
+            Ingredient::HintsOfYears => react(4, Reaction::HintOfYears),
             Ingredient::ServerErrors => react(5, Reaction::Error),
             Ingredient::Resets => {
                 for reaction in [Reaction::Reset, Reaction::CutHead, Reaction::CutBody, Reaction::Half] {
                     react(2, reaction);
                 }
             }
-            Ingredient::Silence => react(2, Reaction::Silence),
+            Ingredient::Silence => react(4, Reaction::Silence),
             Ingredient::DribbledReplies => react(4, Reaction::Dribble),
             Ingredient::Gzip => react(6, Reaction::Gzip),
             // Nearly all of them go to clients that read slowly: else the machine has nothing else to do.
@@ -272,12 +294,7 @@ impl World {
             LEASE.as_millis(),
             self.buffer_memory
         );
-        for limit in &self.limits {
-            if let (Scope::Background, Definition::Window { n, window }) = (limit.scope, limit.definition) {
-                let _ =
-                    write!(text, "[loop_types.background]\nrequests = \"{n}/{}ms\"\n", window.as_millis());
-            }
-        }
+        text += &self.tables;
         for (number, service) in self.services.iter().enumerate() {
             if without == Some(number) {
                 continue;
@@ -303,6 +320,10 @@ impl World {
 
     pub fn has(&self, ingredient: Ingredient) -> bool {
         self.ingredients.contains(&ingredient)
+    }
+
+    pub fn has_global_limit(&self) -> bool {
+        self.limits.iter().any(|limit| matches!(limit.scope, Scope::Global))
     }
 
     /// The services that calls are made to, with their numbers.
@@ -334,21 +355,4 @@ impl Service {
     pub fn connects_in_vain(&self) -> Option<u32> {
         (self.kind == Kind::Mute).then_some(1)
     }
-}
-
-/// A rate as the config writes it, and what it promises.
-fn rate((n, millis, burst): Shape, as_bucket: bool) -> (String, Definition) {
-    let window = Duration::from_millis(millis);
-    let mut text = format!("{{ limit = \"{n}/{millis}ms\"");
-    if let Some(burst) = burst {
-        let _ = write!(text, ", burst = {burst}");
-    }
-    let definition = match (as_bucket, burst) {
-        (true, _) => {
-            text += ", algorithm = \"token-bucket\"";
-            Definition::Bucket { n, window, burst: burst.unwrap_or(n) }
-        }
-        (false, _) => Definition::Window { n, window },
-    };
-    (text + " }", definition)
 }

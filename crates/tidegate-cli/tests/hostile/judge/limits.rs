@@ -1,4 +1,4 @@
-//! Judges a world by what its upstreams and clients saw.
+//! Whether a limit was passed, by what arrived at the upstreams.
 //!
 //! **Rates.** A limit is kept if the arrivals can be explained: if there are times of departure, each at most the measured
 //! transport delay before its arrival, that satisfy the limit's definition. Departures are assigned from the first arrival
@@ -6,55 +6,28 @@
 //! departure never leaves less room for a later one. What `DESIGN.md` rounds (W/256) it rounds against us, so a window
 //! never holds more than N, and no allowance is made for it.
 //!
+//! **Tokens and fixed windows.** Calls of different cost may overtake each other, and it is not known where a fixed window
+//! begins. So only what no order and no beginning explains is a fault: more than N tokens that all left within less than the
+//! window, or more than (k + 1) N requests within less than k fixed windows.
+//!
 //! **In flight.** A request counts from its arrival to its end at the upstream. Where the sidecar ended it, the upstream
 //! learns of that one transport delay later.
 
 use std::time::Duration;
 
-use super::delays::Delays;
-use super::records::{Arrival, At, CallEnd, End, Seen};
-use super::world::{Definition, Kind, World, Written};
+use crate::delays::Delays;
+use crate::limits::{Definition, Written};
+use crate::records::{Arrival, At, Call, End, Seen};
 
-/// How long an answer may take beyond the time that a call may wait.
-const GRACE: Duration = Duration::from_secs(1);
-/// How long the sidecar may try to connect.
-const CONNECT: Duration = Duration::from_secs(10);
-
-/// Everything that is wrong.
-pub fn faults(world: &World, seen: &Seen) -> Vec<String> {
-    let delays = Delays::of(seen);
-    let mut faults = seen.faults.clone();
-    for limit in &world.limits {
-        let mut covered: Vec<&Arrival> = seen
-            .arrivals
-            .iter()
-            .filter(|arrival| !arrival.given_back && covers(limit, arrival, seen))
-            .collect();
-        covered.sort_by_key(|arrival| arrival.at);
-        faults.extend(passed(limit, &covered, seen, &delays));
-    }
-    let unmarked =
-        seen.arrivals.iter().filter(|arrival| arrival.call.is_none_or(|call| call >= seen.calls.len()));
-    faults.extend(unmarked.map(|arrival| format!("an arrival that no client sent: {arrival:?}")));
-    let mut late = (0..seen.calls.len()).filter_map(|call| unanswered(world, seen, &delays, call));
-    faults.extend(late.by_ref().take(5));
-    match late.count() {
-        0 => {}
-        more => faults.push(format!("and {more} more calls without an answer in time")),
-    }
-    faults
-}
-
-fn covers(limit: &Written, arrival: &Arrival, seen: &Seen) -> bool {
-    let meant = arrival.call.and_then(|call| seen.calls.get(call)).map(|call| &call.meant);
-    meant.is_some_and(|meant| limit.scope.covers(meant))
-}
+/// Whether a service that is taken out of the config and put back still knows the slots of its calls in flight. The engine
+/// forgets them, which this campaign found; to be true once that is mended.
+const SLOTS_SURVIVE_RELOADS: bool = false;
 
 /// How a limit was passed, if it was.
-fn passed(
+pub fn passed(
     limit: &Written,
     covered: &[&Arrival],
-    Seen { calls, kills, .. }: &Seen,
+    seen @ Seen { calls, .. }: &Seen,
     delays: &Delays,
 ) -> Option<String> {
     let times: Vec<(At, At)> =
@@ -62,17 +35,24 @@ fn passed(
     let (first, last) = match limit.definition {
         Definition::Window { n, window } => window_passed(&times, n, window)?,
         Definition::Bucket { n, window, burst } => bucket_passed(&times, n, window, burst)?,
-        Definition::InFlight { n } => in_flight_passed(covered, delays, kills, n)?,
+        Definition::Fixed { n, window } => {
+            let windows = |k: u32| crowded(&times, |_| 1, k * window, (k as u64 + 1) * n as u64);
+            (1..=4).find_map(windows)?
+        }
+        Definition::Tokens { n, window } => {
+            crowded(&times, |number| served(calls, covered[number]), window, n)?
+        }
+        Definition::InFlight { n } => in_flight_passed(covered, delays, seen, n)?,
     };
     let (count, span) = (last - first + 1, covered[last].at - covered[first].at);
     let mut text = format!("{} ({:?}) is passed: {count} in {span:?}", limit.name, limit.definition);
     for arrival in &covered[first..=last] {
         let delay = arrival.at - delays.earliest(arrival.at);
         let ended = arrival.end.map(|end| end.at());
-        let Arrival { at, call, fate, .. } = arrival;
+        let Arrival { at, call, fate, tokens, .. } = arrival;
         let client = call.map_or("", |call| calls[call].client);
         text += &format!(
-            "\n    {at:?} call {call:?} ({client}) [{fate}] until {ended:?}, at most {delay:?} under way"
+            "\n    {at:?} call {call:?} ({client}) [{fate}] {tokens} tokens, until {ended:?}, at most {delay:?} under way"
         );
     }
     Some(text)
@@ -125,10 +105,32 @@ fn in_order(times: &[(At, At)]) -> Vec<At> {
     earliest
 }
 
+/// The tokens that an arrival is judged by: what was served of it, if its call said what it may cost. Else what it cost is
+/// known when it is over, and is debt.
+fn served(calls: &[Call], arrival: &Arrival) -> u64 {
+    let stated = arrival.call.and_then(|call| calls[call].meant.tokens);
+    stated.map_or(0, |_| arrival.tokens)
+}
+
+/// The arrivals that must all have left within less than `span` and weigh more than `most`: the first and the last of them.
+fn crowded(
+    times: &[(At, At)],
+    weight: impl Fn(usize) -> u64,
+    span: Duration,
+    most: u64,
+) -> Option<(usize, usize)> {
+    times.iter().enumerate().find_map(|(first, (from, _))| {
+        let inside = |number: &usize| times[*number].0 >= *from && times[*number].1 < *from + span;
+        let crowd: Vec<usize> = (0..times.len()).filter(inside).collect();
+        let weighs: u64 = crowd.iter().map(|number| weight(*number)).sum();
+        (weighs > most).then(|| (crowd[0].min(first), *crowd.last().unwrap_or(&first)))
+    })
+}
+
 fn in_flight_passed(
     covered: &[&Arrival],
     delays: &Delays,
-    kills: &[(At, At)],
+    Seen { kills, taken_out, .. }: &Seen,
     n: usize,
 ) -> Option<(usize, usize)> {
     let end = |arrival: &Arrival| {
@@ -139,7 +141,11 @@ fn in_flight_passed(
         };
         // A permit does not survive a kill. Its slot does for as long as calls usually take, and no longer.
         let killed = kills.iter().map(|(kill, _)| *kill).find(|kill| *kill >= arrival.at);
-        killed.map_or(end, |kill| end.min(kill))
+        let forgotten = taken_out
+            .iter()
+            .find(|(at, service)| !SLOTS_SURVIVE_RELOADS && *at >= arrival.at && *service == arrival.service);
+        let forgotten = forgotten.map(|(at, _)| *at);
+        killed.into_iter().chain(forgotten).fold(end, At::min)
     };
     for (number, arrival) in covered.iter().enumerate() {
         let open = (0..=number).filter(|other| *other == number || end(covered[*other]) > arrival.at);
@@ -149,60 +155,6 @@ fn in_flight_passed(
         }
     }
     None
-}
-
-/// Why the answer to a call is missing or late.
-fn unanswered(world: &World, seen: &Seen, delays: &Delays, number: usize) -> Option<String> {
-    let call = &seen.calls[number];
-    let sent = call.sent?;
-    let (until, answered) = match call.ended {
-        Some(CallEnd::Answered(at, _)) => (at, true),
-        Some(CallEnd::Left(at)) => (at, false),
-        Some(CallEnd::Cut(at)) => {
-            let killed = seen.kills.iter().any(|(kill, start)| *kill <= at && *start >= call.began);
-            return (!killed)
-                .then(|| format!("call {number} was cut off without an answer at {at:?}: {call:?}"));
-        }
-        None => return Some(format!("call {number} has no end: {call:?}")),
-    };
-    // `timeout` bounds waiting; the time that its attempts took at the upstream comes on top.
-    let attempts = seen.arrivals.iter().filter(|arrival| arrival.call == Some(number));
-    let ran =
-        |arrival: &Arrival| arrival.end.map_or(until, |end| end.at().min(until)).saturating_sub(arrival.at);
-    let mut allowed: Duration = attempts.map(ran).sum();
-    allowed += call.timeout + GRACE + delays.paused(call.began, until);
-    // The way to the sidecar, to the upstream and back.
-    allowed += 3 * delays.between(call.began, until);
-    if let Some(tries) = world.services[call.meant.service].connects_in_vain() {
-        allowed += CONNECT * tries;
-    }
-    let took = until.saturating_sub(sent);
-    (took > allowed).then(|| {
-        let what = if answered { "was answered" } else { "had no answer" };
-        format!("call {number} {what} after {took:?} where {allowed:?} are allowed: {call:?}")
-    })
-}
-
-/// What a world has come to, in one line.
-pub fn summary(world: &World, seen: &Seen) -> String {
-    let answered = |of: std::ops::Range<u16>| {
-        let ends = seen.calls.iter().filter_map(|call| call.ended);
-        ends.filter(|end| matches!(end, CallEnd::Answered(_, status) if of.contains(status))).count()
-    };
-    let permits =
-        seen.arrivals.iter().filter(|arrival| world.services[arrival.service].kind == Kind::Permits);
-    format!(
-        "{} calls, {} arrivals and {} permits; {} answered 2xx, {} 4xx, {} 5xx; {} pauses, {} kills; longest probe {:?}",
-        seen.calls.len(),
-        seen.arrivals.len() - permits.clone().count(),
-        permits.count(),
-        answered(200..300),
-        answered(400..500),
-        answered(500..600),
-        seen.pauses.len(),
-        seen.kills.len(),
-        Delays::of(seen).longest(),
-    )
 }
 
 #[cfg(test)]
@@ -239,6 +191,57 @@ mod tests {
         assert_eq!(bucket_passed(&times(&[0, 0, 0, 0, 1000, 2000], 0), 2, WINDOW, 4), None);
         assert_eq!(bucket_passed(&times(&[0, 0, 0, 0, 900], 0), 2, WINDOW, 4), Some((0, 4)));
         assert_eq!(bucket_passed(&times(&[1000, 1000, 1000, 1000, 1900], 100), 2, WINDOW, 4), None);
+    }
+
+    #[test]
+    fn a_fixed_window_may_begin_anywhere_and_holds_no_more_than_n() {
+        let fixed =
+            |millis: &[u64], k: u32| crowded(&times(millis, 0), |_| 1, k * WINDOW, (k as u64 + 1) * 2);
+        // Two at the end of a window and two at the beginning of the next one.
+        assert_eq!(fixed(&[1900, 1950, 2000, 2050], 1), None);
+        assert_eq!(fixed(&[1900, 1950, 2000, 2050, 2100], 1), Some((0, 4)));
+        assert_eq!(fixed(&[1900, 1950, 2000, 2050, 4000, 4100], 2), None);
+        assert_eq!(fixed(&[1900, 1950, 2000, 2050, 4000, 4100, 4200], 2), Some((0, 6)));
+    }
+
+    #[test]
+    fn tokens_are_summed_over_what_must_have_left_within_a_window() {
+        let tokens = |delay: u64, of: [u64; 3]| {
+            crowded(&times(&[1000, 1500, 2990], delay), |number| of[number], WINDOW, 100)
+        };
+        assert_eq!(tokens(0, [40, 40, 20]), None);
+        assert_eq!(tokens(0, [40, 40, 21]), Some((0, 2)));
+        // The first one may have left 20 ms before it arrived, and so more than a window before the last one.
+        assert_eq!(tokens(20, [40, 40, 21]), None);
+        assert_eq!(tokens(20, [0, 90, 21]), Some((1, 2)));
+    }
+
+    fn arrival(at: u64, end: Option<End>) -> Arrival {
+        Arrival { at: Duration::from_millis(at), end, ..Arrival::default() }
+    }
+
+    #[test]
+    fn more_in_flight_than_there_are_slots_is_found() {
+        let at = Duration::from_millis;
+        let delays = Delays::of(&Seen::default());
+        let found = |arrivals: &[Arrival], kills: &[(At, At)]| {
+            let seen = Seen { kills: kills.to_vec(), ..Seen::default() };
+            in_flight_passed(&arrivals.iter().collect::<Vec<_>>(), &delays, &seen, 2)
+        };
+        let ours = |end: u64| Some(End::Ours(at(end)));
+        let one_after_another = [arrival(0, ours(500)), arrival(100, ours(900)), arrival(500, ours(700))];
+        assert_eq!(found(&one_after_another, &[]), None);
+        let at_once = [arrival(0, ours(501)), arrival(100, ours(900)), arrival(500, ours(700))];
+        assert_eq!(found(&at_once, &[]), Some((0, 2)));
+        let endless = [arrival(0, None), arrival(100, None), arrival(60_000, None)];
+        assert_eq!(found(&endless, &[]), Some((0, 2)));
+        // A kill ends what was in flight. What the sidecar ends is free one transport delay before the upstream sees it.
+        assert_eq!(found(&endless, &[(at(50_000), at(50_500))]), None);
+        let theirs = |end: u64| Some(End::Theirs(at(end)));
+        let seen_late = [arrival(0, theirs(510)), arrival(100, None), arrival(500, None)];
+        assert_eq!(found(&seen_late, &[]), None);
+        let too_late = [arrival(0, theirs(600)), arrival(100, None), arrival(500, None)];
+        assert_eq!(found(&too_late, &[]), Some((0, 2)));
     }
 
     #[test]
