@@ -19,10 +19,6 @@ use crate::delays::Delays;
 use crate::limits::{Definition, Written};
 use crate::records::{Arrival, At, Call, End, Seen};
 
-/// Whether a service that is taken out of the config and put back still knows the slots of its calls in flight. The engine
-/// forgets them, which this campaign found; to be true once that is mended.
-const SLOTS_SURVIVE_RELOADS: bool = false;
-
 /// How a limit was passed, if it was.
 pub fn passed(
     limit: &Written,
@@ -130,7 +126,7 @@ fn crowded(
 fn in_flight_passed(
     covered: &[&Arrival],
     delays: &Delays,
-    Seen { kills, taken_out, .. }: &Seen,
+    Seen { kills, .. }: &Seen,
     n: usize,
 ) -> Option<(usize, usize)> {
     let end = |arrival: &Arrival| {
@@ -141,11 +137,7 @@ fn in_flight_passed(
         };
         // A permit does not survive a kill. Its slot does for as long as calls usually take, and no longer.
         let killed = kills.iter().map(|(kill, _)| *kill).find(|kill| *kill >= arrival.at);
-        let forgotten = taken_out
-            .iter()
-            .find(|(at, service)| !SLOTS_SURVIVE_RELOADS && *at >= arrival.at && *service == arrival.service);
-        let forgotten = forgotten.map(|(at, _)| *at);
-        killed.into_iter().chain(forgotten).fold(end, At::min)
+        killed.map_or(end, |kill| end.min(kill))
     };
     for (number, arrival) in covered.iter().enumerate() {
         let open = (0..=number).filter(|other| *other == number || end(covered[*other]) > arrival.at);
