@@ -45,6 +45,9 @@ mod world;
 pub use dice::Dice;
 pub use file::{ScenarioError, ScenarioFile};
 pub use report::*;
-pub use scenario::*;
+pub use scenario::{
+    Arrivals, ClockStep, Crash, Faults, HeaderStyle, LenderSpec, LiveChange, Model, Neighbour, NewLimit,
+    Outage, Scenario, TracedCall, UpstreamChange, UpstreamLimit, UpstreamSpec, WindowByHand, Workload,
+};
 pub use spread::Spread;
 pub use world::{Options, prove, simulate};

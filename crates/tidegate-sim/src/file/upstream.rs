@@ -9,9 +9,10 @@ use tidegate_core::config::{Field, Kind, Limits};
 use tidegate_core::rate::{Algorithm, Rate};
 
 use super::Reader;
-use crate::scenario::{HeaderStyle, Model, Neighbour, Outage, UpstreamChange, UpstreamLimit, UpstreamSpec};
+use crate::scenario::{
+    HeaderStyle, Model, Neighbour, Outage, Reserves, UpstreamChange, UpstreamLimit, UpstreamSpec,
+};
 use crate::spread::Spread;
-use crate::upstream::Reserves;
 
 const UPSTREAM: &[&str] = &[
     "limits",

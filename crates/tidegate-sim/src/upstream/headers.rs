@@ -19,7 +19,8 @@ use std::time::Duration;
 use tidegate_core::rate::WindowName;
 use tidegate_core::{Dimension, Nanos};
 
-use super::{Limit, RefusedBy};
+use super::answer::RefusedBy;
+use super::limit::Limit;
 use crate::scenario::HeaderStyle;
 
 /// What stands on a reply, by name.

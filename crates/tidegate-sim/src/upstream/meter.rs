@@ -9,9 +9,6 @@ use std::fmt;
 use tidegate_core::Nanos;
 use tidegate_core::rate::Rate;
 
-use super::{Concurrency, FixedWindow, Gcra, SlidingLog, TokenBucket};
-use crate::scenario::{Model, UpstreamLimit};
-
 /// A limit that counts. Times never go backwards from one call to the next.
 pub trait Meter: fmt::Debug + Send + Sync {
     /// The first time, from `now` on, at which `cost` fits if nobody else takes anything; from then on it
@@ -40,17 +37,4 @@ pub trait Meter: fmt::Debug + Send + Sync {
 
     /// Becomes another limit; what counts goes on counting.
     fn change(&mut self, rate: Rate, burst: u64, now: Nanos);
-}
-
-/// The meter that `limit` describes, with nothing counted yet.
-#[must_use]
-pub fn meter(limit: &UpstreamLimit, now: Nanos) -> Box<dyn Meter> {
-    let burst = limit.burst.unwrap_or(limit.rate.units());
-    match limit.model {
-        Model::FixedWindow => Box::new(FixedWindow::new(limit.rate, now)),
-        Model::SlidingLog => Box::new(SlidingLog::new(limit.rate)),
-        Model::TokenBucket => Box::new(TokenBucket::new(limit.rate, burst, now)),
-        Model::Gcra => Box::new(Gcra::new(limit.rate, burst)),
-        Model::Concurrency => Box::new(Concurrency::new(limit.rate.units())),
-    }
 }

@@ -23,9 +23,9 @@ mod gcra;
 mod headers;
 #[cfg(feature = "upstream")]
 pub mod http;
+mod limit;
 mod meter;
 mod neighbours;
-mod reserves;
 mod sliding_log;
 mod token_bucket;
 
@@ -34,8 +34,8 @@ pub use concurrency::Concurrency;
 pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;
 pub use headers::Headers;
-pub use meter::{Meter, meter};
-pub use reserves::Reserves;
+pub use limit::meter;
+pub use meter::Meter;
 pub use sliding_log::SlidingLog;
 pub use token_bucket::TokenBucket;
 
@@ -45,8 +45,11 @@ use tidegate_core::rate::Rate;
 use tidegate_core::{Cost, Dimension, Nanos};
 
 use crate::dice::Dice;
-use crate::scenario::{HeaderStyle, Model, Outage, UpstreamChange, UpstreamLimit, UpstreamSpec};
+use crate::scenario::{HeaderStyle, Outage, UpstreamChange, UpstreamLimit, UpstreamSpec};
+use limit::Limit;
 use neighbours::Neighbours;
+
+pub use crate::scenario::Reserves;
 
 /// One upstream with all its limits.
 #[derive(Debug)]
@@ -71,27 +74,6 @@ pub struct Upstream {
     next: Nanos,
 }
 
-/// A limit as it stands now, and what it has counted.
-#[derive(Debug)]
-struct Limit {
-    spec: UpstreamLimit,
-    meter: Box<dyn Meter>,
-}
-
-impl Limit {
-    fn counts_slots(&self) -> bool {
-        self.spec.model == Model::Concurrency
-    }
-
-    fn units(&self, cost: &Cost) -> u64 {
-        if self.counts_slots() { 1 } else { cost.units(&self.spec.dimension) }
-    }
-
-    fn burst(&self) -> u64 {
-        self.spec.burst.unwrap_or(self.spec.rate.units())
-    }
-}
-
 /// What an upstream answers while it is down.
 const UNAVAILABLE: u16 = 503;
 
@@ -99,8 +81,7 @@ impl Upstream {
     /// An upstream that nobody has called yet. The times of its spec count from `now`.
     #[must_use]
     pub fn new(spec: &UpstreamSpec, seed: u64, now: Nanos) -> Upstream {
-        let limits: Vec<_> =
-            spec.limits.iter().map(|limit| Limit { spec: limit.clone(), meter: meter(limit, now) }).collect();
+        let limits: Vec<_> = spec.limits.iter().map(|limit| Limit::new(limit, now)).collect();
         let mut changes = spec.changes.clone();
         changes.sort_by_key(|change| std::cmp::Reverse(change.at));
         let slots = limits.iter().any(Limit::counts_slots);

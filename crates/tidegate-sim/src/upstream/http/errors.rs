@@ -10,10 +10,9 @@ use serde_json::{Value, json};
 use tidegate_core::rate::WindowName;
 
 use super::asked::{Asked, Shape};
-use super::state::Headers;
 use crate::scenario::{HeaderStyle, Model, UpstreamLimit};
-use crate::upstream::RefusedBy;
 use crate::upstream::headers::{go_duration, seconds};
+use crate::upstream::{Headers, RefusedBy};
 
 /// All that there is to say about a refused request.
 #[derive(Debug)]

@@ -20,8 +20,9 @@ use super::asked::{Asked, Shape};
 use super::errors;
 use super::events::Events;
 use super::record::Record;
-use super::state::{Accepted, Decision, Headers, Shared, unix_now};
+use super::state::{Accepted, Decision, Shared, unix_now};
 use super::{anthropic, control, openai};
+use crate::upstream::Headers;
 
 /// The largest body that is read.
 const MAX_BODY: usize = 32 << 20;

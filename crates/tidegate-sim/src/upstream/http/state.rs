@@ -14,7 +14,7 @@ use super::{Asked, Options};
 use crate::dice::Dice;
 use crate::scenario::{HeaderStyle, UpstreamSpec};
 use crate::spread::Spread;
-use crate::upstream::{Answer, Held, Upstream};
+use crate::upstream::{Answer, Headers, Held, Upstream};
 
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -44,8 +44,6 @@ pub(super) enum Decision {
     Refused(Refusal),
     Failed { status: u16, headers: Headers },
 }
-
-pub(super) type Headers = Vec<(String, String)>;
 
 #[derive(Debug)]
 pub(super) struct Accepted {
