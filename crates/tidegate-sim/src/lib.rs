@@ -36,6 +36,7 @@ mod dice;
 mod file;
 mod random;
 mod report;
+mod routes;
 mod scenario;
 pub mod show;
 mod spread;

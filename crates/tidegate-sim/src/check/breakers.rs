@@ -14,7 +14,7 @@ use tidegate_core::{Engine, Nanos};
 
 use super::Broken;
 use crate::report::Invariant;
-use crate::world::routes::Kind;
+use crate::routes::Kind;
 
 /// Every breaker that a call has met.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use tidegate_core::Dimension;
 use tidegate_core::engine::{Ended, Fate};
 
-use crate::world::routes::{Kind, LimitUse};
+use crate::routes::{Kind, LimitUse};
 
 /// How a call of a kind ended.
 #[derive(Clone, Copy, Debug)]

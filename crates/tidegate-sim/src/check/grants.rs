@@ -5,7 +5,7 @@ use tidegate_core::{Engine, Nanos};
 
 use super::{Broken, Happening, Judge};
 use crate::report::Invariant;
-use crate::world::routes::Routes;
+use crate::routes::Routes;
 
 impl Judge {
     pub(super) fn note_grants(

@@ -46,7 +46,7 @@ use self::fair::Shares;
 use self::roll::{Roll, Waiting};
 use self::windows::{Ending, Windows};
 use crate::report::Invariant;
-use crate::world::routes::{Kind, Routes};
+use crate::routes::{Kind, Routes};
 
 pub(crate) use self::end::End;
 pub(crate) use self::ledger::Ledger;

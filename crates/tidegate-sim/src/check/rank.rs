@@ -6,7 +6,7 @@ use super::aging::Passes;
 use super::roll::Waiting;
 use super::{Broken, Happening, Judge};
 use crate::report::Invariant;
-use crate::world::routes::{Kind, Routes};
+use crate::routes::{Kind, Routes};
 
 impl Judge {
     /// Base priority plus one for every `aging` waited.

@@ -4,7 +4,7 @@ use tidegate_core::{Nanos, Reason, Refusal};
 
 use super::{Broken, Happening, Judge};
 use crate::report::Invariant;
-use crate::world::routes::{Kind, Routes};
+use crate::routes::{Kind, Routes};
 
 impl Judge {
     pub(super) fn note_refusals(

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use tidegate_core::Priority;
 
-use crate::world::routes::Kind;
+use crate::routes::Kind;
 
 /// A waiting call: the number of its arrival, and where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

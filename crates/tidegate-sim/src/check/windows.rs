@@ -14,7 +14,7 @@ use tidegate_core::{Config, Engine, Nanos};
 
 use super::Broken;
 use crate::report::Invariant;
-use crate::world::routes::{Kind, Routes};
+use crate::routes::{Kind, Routes};
 
 /// How long an upstream is left alone that does not say.
 const UNSTATED: Duration = Duration::from_secs(1);

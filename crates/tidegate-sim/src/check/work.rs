@@ -5,7 +5,7 @@ use tidegate_core::{Engine, Nanos};
 use super::roll::Waiting;
 use super::{Broken, Judge, LOOKS};
 use crate::report::Invariant;
-use crate::world::routes::Routes;
+use crate::routes::Routes;
 
 impl Judge {
     pub(super) fn check_deadlines(&self, now: Nanos) -> Result<(), Broken> {

@@ -6,12 +6,12 @@ use tidegate_core::engine::Arrived;
 use tidegate_core::retry::{Failure, Tries};
 use tidegate_core::{Admission, Call, Cost, Grant, Nanos, Reason};
 
-use super::after::Named;
 use super::source::Draft;
 use super::story::Line;
 use super::tally::Fate;
 use super::{CallId, Event, Stop, Worker, World, fate};
 use crate::check::{Happening, Newcomer};
+use crate::routes::Named;
 use crate::scenario::{Arrivals, UpstreamSpec};
 use crate::upstream::{Headers, Held};
 

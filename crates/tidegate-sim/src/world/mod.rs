@@ -9,7 +9,6 @@
 //! Everything that will happen stands in one heap, by time and then by the order in which it was foreseen. An
 //! hour takes as long as its events do; what is kept is who waits, who runs, and sums.
 
-mod after;
 mod calls;
 mod digest;
 mod faults;
@@ -20,7 +19,6 @@ mod output;
 mod phases;
 mod plan;
 mod retries;
-pub(crate) mod routes;
 mod source;
 mod spans;
 mod story;
@@ -40,7 +38,6 @@ use self::calls::CallState;
 use self::phases::Phases;
 use self::plan::{CallId, Event, Planned, Worker};
 use self::retries::Retries;
-use self::routes::Routes;
 use self::source::{DraftKey, Source};
 use self::story::{Line, Story};
 use self::tally::Tally;
@@ -48,6 +45,7 @@ use self::trouble::Trouble;
 use crate::check::{Broken, Happening, Judge, Ledger};
 use crate::dice::Dice;
 use crate::report::{Invariant, Report, Violation};
+use crate::routes::Routes;
 use crate::scenario::{Arrivals, Scenario};
 use crate::upstream::Upstream;
 

@@ -7,9 +7,9 @@ use tidegate_core::engine::Terms;
 use tidegate_core::{Dimension, Nanos, Priority};
 
 use super::histogram::Histogram;
-use super::routes::{Kind, Routes};
 use super::spans::Spans;
 use crate::report::{GroupReport, LimitReport, LoopReport, MAX_LOOPS, Series, ServiceReport, ServiceSeries};
+use crate::routes::{Kind, Routes};
 
 /// Parts of time in a series.
 const PARTS: u64 = 240;

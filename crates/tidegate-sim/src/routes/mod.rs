@@ -1,6 +1,8 @@
 //! Kinds of calls: those that differ only in what they cost. The engine is asked once for each which limits it
 //! passes; from then on a call's costs are found by looking at numbers alone.
 
+mod after;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -8,7 +10,9 @@ use tidegate_core::config::{Mode, SettleRule};
 use tidegate_core::engine::Terms;
 use tidegate_core::{Call, Config, Dimension, Engine, Nanos, Priority, Refusal};
 
-use super::after::{After, Named};
+use after::After;
+
+pub(crate) use after::Named;
 
 /// Calls that differ only in what they cost.
 #[derive(Debug)]
