@@ -6,18 +6,20 @@
 
 mod arrivals;
 mod faults;
+mod reader;
 mod spreads;
 mod trace;
 mod upstream;
 mod workload;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tidegate_core::config::{ConfigErrors, Document, Field, Limits, Walk};
-use tidegate_core::{Config, Dimension};
+use tidegate_core::Config;
+use tidegate_core::config::{ConfigErrors, Document, Field};
 
+use self::reader::Reader;
 use crate::scenario::{Faults, Scenario, UpstreamSpec, Workload};
 
 const SIMULATION: &[&str] =
@@ -27,8 +29,6 @@ const SIMULATION: &[&str] =
 const DURATION: Duration = Duration::from_secs(600);
 /// How long one may be: a year, leap day included.
 const LONGEST: Duration = Duration::from_secs(366 * 86_400);
-/// Loops, workers of a loop and calls at once that a machine can bear; of all workers ten times as many.
-const MOST: u64 = 1_000_000;
 
 /// A scenario with the seed that its file gives it.
 #[derive(Clone, Debug)]
@@ -122,7 +122,7 @@ impl ScenarioFile {
                 let hint = "add [[simulation.workload]] with its arrivals".to_owned();
                 walk.fault(0, "there is no [simulation] in this file", hint);
             }
-            Reader { walk, config, dir }.simulation(section)
+            read_simulation(&mut Reader { walk, config, dir }, section)
         })?;
         let Part { seed, duration, warmup, phases, upstreams, workloads, faults, wait_for_breakers } = part;
         let scenario =
@@ -136,7 +136,7 @@ impl ScenarioFile {
     /// Everything that is wrong with either.
     pub fn check(document: &Document<'_>, dir: &Path) -> Result<Config, ConfigErrors> {
         let read = document.config_and_simulation(|walk, config, section| {
-            section.is_some().then(|| Reader { walk, config, dir }.simulation(section))
+            section.is_some().then(|| read_simulation(&mut Reader { walk, config, dir }, section))
         });
         read.map(|(config, _)| config)
     }
@@ -154,180 +154,69 @@ struct Part {
     wait_for_breakers: bool,
 }
 
-/// Reads a `[simulation]` beside its config.
-struct Reader<'r, 'w> {
-    walk: &'r mut Walk<'w>,
-    config: &'r Config,
-    /// Where traces are.
-    dir: &'r Path,
+/// Reads the section; a key that is missing has its default.
+fn read_simulation(reader: &mut Reader<'_, '_>, section: Option<&Field<'_>>) -> Part {
+    let fields = section.map(|section| reader.walk.table(section)).unwrap_or_default();
+    let mut part = Part {
+        seed: 1,
+        duration: DURATION,
+        warmup: Duration::ZERO,
+        phases: Vec::new(),
+        upstreams: BTreeMap::new(),
+        workloads: Vec::new(),
+        faults: Faults::default(),
+        wait_for_breakers: true,
+    };
+    for field in fields.iter().filter(|field| !SIMULATION.contains(&field.name)) {
+        reader.walk.no_such_key(field, "simulation", SIMULATION);
+    }
+    let named = |name: &str| fields.iter().find(|field| field.name == name);
+    // Everything else happens within the duration, wherever in the file that stands.
+    if let Some(field) = named("duration") {
+        part.duration = reader.some_time(field).unwrap_or(part.duration);
+        if part.duration > LONGEST {
+            reader.walk.fault(field.at, "a simulation lasts a year at most", "use up to \"366d\"".to_owned());
+        }
+    }
+    if let Some(field) = named("warmup") {
+        part.warmup = reader.within(field, part.duration).unwrap_or_default();
+    }
+    if let Some(field) = named("phases") {
+        part.phases = read_phases(reader, field, part.duration);
+    }
+    if let Some(field) = named("seed") {
+        part.seed = reader.walk.count(field).unwrap_or(part.seed);
+    }
+    if let Some(field) = named("wait_for_breakers") {
+        part.wait_for_breakers = reader.walk.flag(field).unwrap_or(part.wait_for_breakers);
+    }
+    if let Some(field) = named("upstreams") {
+        part.upstreams = upstream::read(reader, field, part.duration);
+    }
+    match (named("workload"), section) {
+        (Some(field), _) => part.workloads = workload::read(reader, field, part.duration, &part.upstreams),
+        (None, Some(section)) => {
+            let hint = "add [[simulation.workload]] with its arrivals".to_owned();
+            reader.walk.fault(section.key_at, "nobody calls in this simulation", hint);
+        }
+        (None, None) => {}
+    }
+    if let Some(field) = named("faults") {
+        part.faults = faults::read(reader, field, part.duration);
+    }
+    part
 }
 
-impl Reader<'_, '_> {
-    fn simulation(&mut self, section: Option<&Field<'_>>) -> Part {
-        let fields = section.map(|section| self.walk.table(section)).unwrap_or_default();
-        let mut part = Part {
-            seed: 1,
-            duration: DURATION,
-            warmup: Duration::ZERO,
-            phases: Vec::new(),
-            upstreams: BTreeMap::new(),
-            workloads: Vec::new(),
-            faults: Faults::default(),
-            wait_for_breakers: true,
-        };
-        for field in fields.iter().filter(|field| !SIMULATION.contains(&field.name)) {
-            self.walk.no_such_key(field, "simulation", SIMULATION);
+/// `["5m", "8m"]`: moments before the end, each after the one before it.
+fn read_phases(reader: &mut Reader<'_, '_>, field: &Field<'_>, duration: Duration) -> Vec<Duration> {
+    let mut moments: Vec<Duration> = Vec::new();
+    for item in reader.walk.items(field, "phases = [\"5m\", \"8m\"]") {
+        let Some(at) = reader.within(&item, duration) else { continue };
+        if at <= moments.last().copied().unwrap_or_default() {
+            let hint = "the first part begins at 0; write when each of the others does".to_owned();
+            reader.walk.fault(item.at, "a part of the run must begin after the one before it", hint);
         }
-        let named = |name: &str| fields.iter().find(|field| field.name == name);
-        // Everything else happens within the duration, wherever in the file that stands.
-        if let Some(field) = named("duration") {
-            part.duration = self.some_time(field).unwrap_or(part.duration);
-            if part.duration > LONGEST {
-                self.walk.fault(
-                    field.at,
-                    "a simulation lasts a year at most",
-                    "use up to \"366d\"".to_owned(),
-                );
-            }
-        }
-        if let Some(field) = named("warmup") {
-            part.warmup = self.within(field, part.duration).unwrap_or_default();
-        }
-        if let Some(field) = named("phases") {
-            part.phases = self.phases(field, part.duration);
-        }
-        if let Some(field) = named("seed") {
-            part.seed = self.walk.count(field).unwrap_or(part.seed);
-        }
-        if let Some(field) = named("wait_for_breakers") {
-            part.wait_for_breakers = self.walk.flag(field).unwrap_or(part.wait_for_breakers);
-        }
-        if let Some(field) = named("upstreams") {
-            part.upstreams = self.upstreams(field, part.duration);
-        }
-        match (named("workload"), section) {
-            (Some(field), _) => part.workloads = self.workloads(field, &part),
-            (None, Some(section)) => {
-                let hint = "add [[simulation.workload]] with its arrivals".to_owned();
-                self.walk.fault(section.key_at, "nobody calls in this simulation", hint);
-            }
-            (None, None) => {}
-        }
-        if let Some(field) = named("faults") {
-            part.faults = self.faults(field, part.duration);
-        }
-        part
+        moments.push(at);
     }
-
-    /// `["5m", "8m"]`: moments before the end, each after the one before it.
-    fn phases(&mut self, field: &Field<'_>, duration: Duration) -> Vec<Duration> {
-        let mut moments: Vec<Duration> = Vec::new();
-        for item in self.walk.items(field, "phases = [\"5m\", \"8m\"]") {
-            let Some(at) = self.within(&item, duration) else { continue };
-            if at <= moments.last().copied().unwrap_or_default() {
-                let hint = "the first part begins at 0; write when each of the others does".to_owned();
-                self.walk.fault(item.at, "a part of the run must begin after the one before it", hint);
-            }
-            moments.push(at);
-        }
-        moments
-    }
-
-    /// A stretch of time that is not zero.
-    fn some_time(&mut self, field: &Field<'_>) -> Option<Duration> {
-        let time = self.walk.duration(field)?;
-        if time.is_zero() {
-            self.walk.fault(
-                field.at,
-                format!("`{}` must not be 0", field.name),
-                "write it like \"30s\"".to_owned(),
-            );
-            return None;
-        }
-        Some(time)
-    }
-
-    /// A moment before the end.
-    fn within(&mut self, field: &Field<'_>, duration: Duration) -> Option<Duration> {
-        let at = self.walk.duration(field)?;
-        if at >= duration {
-            let message = format!("`{}` is not before the end of the simulation", field.name);
-            self.walk.fault(field.at, message, format!("it lasts {duration:?}"));
-            return None;
-        }
-        Some(at)
-    }
-
-    /// From when until when; `until` may be beyond the end.
-    fn span(
-        &mut self,
-        from: Option<&Field<'_>>,
-        until: Option<&Field<'_>>,
-        duration: Duration,
-    ) -> (Duration, Option<Duration>) {
-        let begins = from.and_then(|field| self.within(field, duration)).unwrap_or_default();
-        let ends = until.and_then(|field| self.walk.duration(field).map(|ends| (field, ends)));
-        if let Some((field, ends)) = ends
-            && ends <= begins
-        {
-            self.walk.fault(field.at, "`until` is not after `from`", format!("it begins at {begins:?}"));
-        }
-        (begins, ends.map(|(_, ends)| ends))
-    }
-
-    /// A share of a whole.
-    fn share(&mut self, field: &Field<'_>) -> Option<f64> {
-        let share = self.walk.number(field)?;
-        if !(0.0..=1.0).contains(&share) {
-            let message = format!("a share of {share} is not between 0 and 1");
-            self.walk.fault(field.at, message, "write 10 % as 0.1".to_owned());
-            return None;
-        }
-        Some(share)
-    }
-
-    /// A whole number above zero.
-    fn some(&mut self, field: &Field<'_>) -> Option<u64> {
-        let count = self.walk.count(field)?;
-        if count == 0 {
-            self.walk.fault(field.at, format!("`{}` must not be 0", field.name), "use at least 1".to_owned());
-            return None;
-        }
-        Some(count)
-    }
-
-    /// A number of things that are all there at once.
-    fn crowd(&mut self, field: &Field<'_>) -> Option<u64> {
-        let count = self.walk.count(field)?;
-        if count > MOST {
-            let message = format!("{count} are more than can be simulated");
-            self.walk.fault(field.at, message, format!("use up to {MOST}"));
-            return None;
-        }
-        Some(count)
-    }
-
-    /// The same above zero.
-    fn some_crowd(&mut self, field: &Field<'_>) -> Option<u64> {
-        self.some(field).and_then(|_| self.crowd(field))
-    }
-
-    /// The units that a call may cost: those that tidegate knows, and those that a limit of the config declares.
-    fn dimensions(&self) -> Vec<Dimension> {
-        let mut all: BTreeSet<Dimension> =
-            ["requests", "tokens", "input_tokens", "output_tokens", "bytes", "usd"]
-                .map(Dimension::from_name)
-                .into();
-        let services = self.config.services.values();
-        let levels = [&self.config.global, &self.config.loops].into_iter();
-        let levels = levels.chain(self.config.loop_types.values().map(|loop_type| &loop_type.limits)).chain(
-            services.flat_map(|service| {
-                std::iter::once(&service.limits)
-                    .chain(service.endpoints.values())
-                    .chain(service.models.values())
-            }),
-        );
-        all.extend(levels.flat_map(|limits: &Limits| &limits.rates).map(|rate| rate.dimension.clone()));
-        all.into_iter().collect()
-    }
+    moments
 }

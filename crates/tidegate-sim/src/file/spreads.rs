@@ -6,7 +6,7 @@ use tidegate_core::config::units::{UnitError, parse_duration, parse_units_of};
 use tidegate_core::config::{Field, Kind};
 use tidegate_core::time::whole_nanos;
 
-use super::Reader;
+use super::reader::Reader;
 use crate::spread::Spread;
 
 const TIMES: Kind = Kind {
@@ -24,17 +24,17 @@ const TAIL: &[&str] = &["p50", "p99"];
 const RANGE: &[&str] = &["from", "to", "log"];
 
 impl Reader<'_, '_> {
-    /// A stretch of time.
+    /// Reads a duration, or a spread of them, in nanoseconds.
     pub fn times(&mut self, field: &Field<'_>) -> Option<Spread> {
         self.spread(field, &TIMES, |text| Ok(whole_nanos(parse_duration(text)?)))
     }
 
-    /// So much of a dimension.
+    /// Reads units of a dimension, or a spread of them.
     pub fn units(&mut self, field: &Field<'_>, dimension: &Dimension) -> Option<Spread> {
         self.spread(field, &UNITS, |text| parse_units_of(text, dimension))
     }
 
-    /// Whole per cent.
+    /// Reads whole per cent, or a spread of them.
     pub fn per_cent(&mut self, field: &Field<'_>) -> Option<Spread> {
         self.units(field, &Dimension::Requests)
     }
