@@ -12,7 +12,7 @@ use tidegate_core::config::BreakerConfig;
 use tidegate_core::engine::{BreakerState, Fate};
 use tidegate_core::{Engine, Nanos};
 
-use super::Broken;
+use super::happening::Broken;
 use crate::report::Invariant;
 use crate::routes::Kind;
 
@@ -48,7 +48,7 @@ pub(super) struct Pass {
 
 impl Breakers {
     /// Whether any breaker is not closed.
-    pub fn hold_anybody(&self) -> bool {
+    pub fn are_open(&self) -> bool {
         self.known.values().any(|breaker| breaker.state != State::Closed)
     }
 
@@ -61,7 +61,7 @@ impl Breakers {
     /// Whether a call of a kind would be refused or would have to wait for the breaker now.
     pub fn shuts_out(&self, kind: &Kind, now: Nanos) -> bool {
         let breaker = kind.after.breaker.as_ref().and_then(|(name, _)| self.known.get(name));
-        breaker.is_some_and(|breaker| breaker.lets_nobody_through(now))
+        breaker.is_some_and(|breaker| breaker.lets_none_through(now))
     }
 
     /// Whether a limit's name is that of the breaker of a kind of calls.
@@ -73,7 +73,7 @@ impl Breakers {
     pub fn goes(&mut self, kind: &Kind, now: Nanos) -> Result<Option<Pass>, Broken> {
         let Some((name, rules)) = &kind.after.breaker else { return Ok(None) };
         let breaker = self.known.entry(name.clone()).or_insert_with(|| Breaker::new(rules.clone()));
-        if breaker.lets_nobody_through(now) && !kind.observed {
+        if breaker.lets_none_through(now) && !kind.observed {
             let message = format!("a call went though `{name}` is {:?}", breaker.stands(now));
             return Err((Invariant::StayingAway, message));
         }
@@ -129,7 +129,7 @@ impl Breaker {
         }
     }
 
-    fn lets_nobody_through(&self, now: Nanos) -> bool {
+    fn lets_none_through(&self, now: Nanos) -> bool {
         matches!(self.stands(now), BreakerState::Open { .. } | BreakerState::HalfOpen { probes: 0 })
     }
 

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use super::Broken;
+use super::happening::Broken;
 use crate::report::Invariant;
 
 /// Calls that are not over, each with whether its caller has an answer.

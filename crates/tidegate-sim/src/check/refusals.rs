@@ -1,65 +1,53 @@
-//! Whoever is refused is told the truth, and was not the wrong one.
+//! A refused call is told the truth, and was not the wrong one.
 
-use tidegate_core::{Nanos, Reason, Refusal};
+use tidegate_core::Reason;
 
-use super::{Broken, Happening, Judge};
+use super::calls::Calls;
+use super::desks::Desks;
+use super::happening::{Broken, Moment};
+use super::holds::Holds;
 use crate::report::Invariant;
-use crate::routes::{Kind, Routes};
 
-impl Judge {
-    pub(super) fn note_refusals(
-        &mut self,
-        routes: &Routes,
-        event: &Happening,
-        now: Nanos,
-    ) -> Result<(), Broken> {
-        for (call, refusal) in &event.refused {
-            let waited = self.leaves(*call, routes);
-            let record = &self.calls[*call as usize];
-            let class = routes.kind(record.kind).class;
-            let wrong = match &refusal.reason {
-                Reason::Timeout if waited && record.deadline > now => Some("timed out too early"),
-                Reason::Timeout | Reason::Hopeless
-                    if !self.stands_in_the_way(refusal, routes.kind(record.kind), now) =>
-                {
-                    Some("was told of a window or a breaker that holds nobody")
-                }
-                Reason::Hopeless if waited => Some("was called hopeless while it waited"),
-                Reason::Hopeless if refusal.wait.is_some_and(|wait| now.after(wait) <= record.deadline) => {
-                    Some("was called hopeless though it would have gone in time")
-                }
-                Reason::CircuitOpen if !self.breakers.shuts_out(routes.kind(record.kind), now) => {
-                    Some("was refused by a breaker that lets it through")
-                }
-                Reason::CircuitOpen
-                    if !self.breakers.is_of(refusal.limit.as_deref(), routes.kind(record.kind)) =>
-                {
-                    Some("was refused by a breaker and told something else")
-                }
-                Reason::TooLarge { cost, capacity } if cost <= capacity => Some("was called too large"),
-                Reason::QueueFull if self.roll.lowest(routes.kind(record.kind).service) < Some(class) => {
-                    Some("was shed before one of a lower priority")
-                }
-                _ => None,
-            };
-            if let Some(wrong) = wrong {
-                let invariant = match refusal.reason {
-                    Reason::QueueFull => Invariant::Rank,
-                    _ => Invariant::NoStarvation,
-                };
-                return Err((invariant, format!("call {} {wrong}: {refusal:?}", record.no)));
+/// Strikes the refused calls of an event off the roll, and checks why each was refused.
+pub(super) fn check(
+    calls: &mut Calls,
+    desks: &mut Desks,
+    holds: &Holds,
+    moment: &Moment<'_>,
+) -> Result<(), Broken> {
+    let Moment { event, routes, now } = *moment;
+    for (call, refusal) in &event.refused {
+        let waited = calls.leaves(*call, routes, desks);
+        let record = &calls[*call];
+        let kind = routes.kind(record.kind);
+        let wrong = match &refusal.reason {
+            Reason::Timeout if waited && record.deadline > now => Some("timed out too early"),
+            Reason::Timeout | Reason::Hopeless if !holds.stand_in_the_way(refusal, kind, now) => {
+                Some("was told of a window or a breaker that holds nobody")
             }
+            Reason::Hopeless if waited => Some("was called hopeless while it waited"),
+            Reason::Hopeless if refusal.wait.is_some_and(|wait| now.after(wait) <= record.deadline) => {
+                Some("was called hopeless though it would have gone in time")
+            }
+            Reason::CircuitOpen if !holds.breakers.shuts_out(kind, now) => {
+                Some("was refused by a breaker that lets it through")
+            }
+            Reason::CircuitOpen if !holds.breakers.is_of(refusal.limit.as_deref(), kind) => {
+                Some("was refused by a breaker and told something else")
+            }
+            Reason::TooLarge { cost, capacity } if cost <= capacity => Some("was called too large"),
+            Reason::QueueFull if calls.roll.lowest(kind.service) < Some(kind.class) => {
+                Some("was shed before one of a lower priority")
+            }
+            _ => None,
+        };
+        if let Some(wrong) = wrong {
+            let invariant = match refusal.reason {
+                Reason::QueueFull => Invariant::Rank,
+                _ => Invariant::NoStarvation,
+            };
+            return Err((invariant, format!("call {} {wrong}: {refusal:?}", record.no)));
         }
-        Ok(())
     }
-
-    /// Whether the window or the breaker that a refusal names, if it is one, does hold calls.
-    fn stands_in_the_way(&self, refusal: &Refusal, kind: &Kind, now: Nanos) -> bool {
-        let name = refusal.limit.as_deref().unwrap_or_default();
-        match name.rsplit_once('/') {
-            Some((key, "backoff")) => self.windows.may_hold(key, now),
-            Some((_, "breaker")) => self.breakers.holds(kind),
-            _ => true,
-        }
-    }
+    Ok(())
 }

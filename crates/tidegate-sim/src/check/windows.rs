@@ -12,7 +12,7 @@ use tidegate_core::config::BackoffConfig;
 use tidegate_core::engine::{Ended, Exhausted, Fate, Terms};
 use tidegate_core::{Config, Engine, Nanos};
 
-use super::Broken;
+use super::happening::Broken;
 use crate::report::Invariant;
 use crate::routes::{Kind, Routes};
 

@@ -35,7 +35,7 @@ const LONGEST: Duration = Duration::from_secs(366 * 86_400);
 pub struct ScenarioFile {
     /// What is simulated.
     pub scenario: Scenario,
-    /// The seed to use where nobody names another.
+    /// The seed to use where no other is named.
     pub seed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! `[[simulation.workload]]`: who calls, how often, and what a call costs.
+//! `[[simulation.workload]]`: which callers there are, how often they call, and what a call costs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What is simulated: a config, the upstreams behind it, who calls, and what goes wrong.
+//! What is simulated: a config, the upstreams behind it, the callers, and what goes wrong.
 
 mod reserves;
 mod upstream;
@@ -27,7 +27,7 @@ pub struct Scenario {
     pub phases: Vec<Duration>,
     /// What really limits, by service. A service without one accepts everything at once.
     pub upstreams: BTreeMap<String, UpstreamSpec>,
-    /// Who calls.
+    /// The callers.
     pub workloads: Vec<Workload>,
     /// What goes wrong on our side.
     pub faults: Faults,
@@ -61,7 +61,7 @@ pub struct Workload {
     pub cost: Vec<(Dimension, Spread)>,
     /// The most output tokens that a call asks for, and gets.
     pub max_tokens: Option<u64>,
-    /// Whether nobody knows how many they will be before the end.
+    /// Whether it is only known at the end how many they are.
     pub unknown_output: bool,
     /// What it is expected to cost, in per cent of what it really does.
     pub estimate: Spread,
@@ -167,7 +167,7 @@ pub struct Faults {
     pub timer_late: Option<Spread>,
     /// Limits of ours that are changed.
     pub changes: Vec<LiveChange>,
-    /// Backoff windows that somebody opens or ends by hand.
+    /// Backoff windows that are opened or ended by hand.
     pub windows: Vec<WindowByHand>,
 }
 
@@ -176,7 +176,7 @@ pub struct Faults {
 pub struct Crash {
     /// When it dies.
     pub at: Duration,
-    /// How long until it is back. Who calls meanwhile is refused.
+    /// How long until it is back. Calls that come meanwhile are refused.
     pub down: Duration,
 }
 
@@ -226,7 +226,7 @@ pub enum NewLimit {
     InFlight(u64),
 }
 
-/// A backoff window that somebody opens or ends by hand.
+/// A backoff window that is opened or ended by hand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowByHand {
     /// When.

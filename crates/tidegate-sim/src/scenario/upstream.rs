@@ -165,7 +165,7 @@ pub struct Outage {
     pub lasts: Duration,
 }
 
-/// Somebody else who uses the same limits: calls of one unit at random times.
+/// Another caller that uses the same limits: calls of one unit at random times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Neighbour {
     /// How often, on average.

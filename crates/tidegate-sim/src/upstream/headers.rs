@@ -10,8 +10,8 @@
 //! | IETF, drafts from 08 on | all, slots included | whole seconds, until more fits | `Retry-After` |
 //! | `Retry-After` only | none | | `Retry-After` |
 //!
-//! Times are rounded up, so that nobody comes too early by believing them. Where a style has one place for
-//! several limits, the one with the least remaining is told. What nobody knows (when a slot becomes free) is
+//! Times are rounded up, so that a caller that believes them does not come too early. Where a style has one place for
+//! several limits, the one with the least remaining is told. What is not known (when a slot becomes free) is
 //! not said.
 
 use std::time::Duration;

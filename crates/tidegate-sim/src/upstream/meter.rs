@@ -11,8 +11,8 @@ use tidegate_core::rate::Rate;
 
 /// A limit that counts. Times never go backwards from one call to the next.
 pub trait Meter: fmt::Debug + Send + Sync {
-    /// The first time, from `now` on, at which `cost` fits if nobody else takes anything; from then on it
-    /// stays so. [`Nanos::NEVER`] if it never does, or if nobody can know when.
+    /// The first time, from `now` on, at which `cost` fits if nothing else is taken; from then on it
+    /// stays so. [`Nanos::NEVER`] if it never does, or if it cannot be known when.
     fn fits_at(&self, cost: u64, now: Nanos) -> Nanos;
 
     /// Counts `cost`, whether it fits or not.

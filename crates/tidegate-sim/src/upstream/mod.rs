@@ -78,7 +78,7 @@ pub struct Upstream {
 const UNAVAILABLE: u16 = 503;
 
 impl Upstream {
-    /// An upstream that nobody has called yet. The times of its spec count from `now`.
+    /// Creates an upstream that has not been called yet. The times of its spec count from `now`.
     #[must_use]
     pub fn new(spec: &UpstreamSpec, seed: u64, now: Nanos) -> Upstream {
         let limits: Vec<_> = spec.limits.iter().map(|limit| Limit::new(limit, now)).collect();
@@ -119,7 +119,7 @@ impl Upstream {
         }
         let fails = self.dice.happens(self.errors);
         for (limit, counted) in self.limits.iter_mut().zip(&mut self.counts.us.units) {
-            // A request that fails holds no slot: nobody would tell when it ends.
+            // A request that fails holds no slot: its end would not be told.
             if !(fails && limit.counts_slots()) {
                 let units = limit.units(cost);
                 limit.meter.take(units, now);
@@ -173,7 +173,7 @@ impl Upstream {
         headers::headers(self.style, &self.limits, refused, now, unix)
     }
 
-    /// The status of a reply that refuses: GitHub's own is a 403 where its headers say why, everybody else's a
+    /// The status of a reply that refuses: GitHub's own is a 403 where its headers say why, all others' a
     /// 429.
     #[must_use]
     pub fn refused_status(&self, refused: &RefusedBy) -> u16 {
@@ -208,7 +208,7 @@ impl Upstream {
         change.min(self.neighbours.next())
     }
 
-    /// When a request of `cost` would be accepted, if nobody else came: never, if that cannot be known.
+    /// When a request of `cost` would be accepted, if no other request came: never, if that cannot be known.
     #[must_use]
     pub fn fits_at(&self, cost: &Cost, now: Nanos) -> Nanos {
         let fits = |limit: &Limit| limit.meter.fits_at(limit.units(cost), now);
