@@ -1,7 +1,7 @@
 //! The promises, checked at every event from the outside.
 //!
-//! The [`Judge`] keeps [books](book) of what was granted, one at each limit's [desk](desks), and a [roll](roll) of the
-//! [calls](calls) that wait. It reads definitions and routes from the engine, but counts and ranks for itself:
+//! The [`Judge`] keeps [books](book) of what was granted, one at each limit's [desk](desks), and a [roll] of the
+//! [calls] that wait. It reads definitions and routes from the engine, but counts and ranks for itself:
 //!
 //! 1. *No overshoot*: at every grant each limit's definition holds over its book.
 //! 2. *All or nothing*: after a refusal what the engine says is used is what the books say.
@@ -14,7 +14,7 @@
 //!    beyond the timeout.
 //!
 //! Besides limits, windows and breakers [hold](holds) calls: no call goes through a [window](windows) that is shut,
-//! faster than its pace, or through a [breaker](breakers) that is open. The [ledger](ledger) sees to it that no call
+//! faster than its pace, or through a [breaker](breakers) that is open. The [ledger] sees to it that no call
 //! is lost and none is made again that was answered.
 //!
 //! The seventh, that the same seed gives the same run, takes two runs. Some of 5 and 6 can only be told from

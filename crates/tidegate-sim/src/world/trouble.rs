@@ -5,10 +5,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidegate_core::Nanos;
 use tidegate_core::engine::{BreakerState, BreakerStatus};
+use tidegate_core::{Config, Engine, Nanos};
 
-use super::World;
+use super::tally::Tally;
 
 /// Windows and breakers that are known, each with when it ends.
 #[derive(Debug, Default)]
@@ -17,46 +17,50 @@ pub(crate) struct Trouble {
     breakers: HashMap<Arc<str>, Nanos>,
 }
 
-impl World<'_> {
-    /// Writes down what has opened.
-    pub(super) fn note_trouble(&mut self) {
-        let Some(engine) = &mut self.engine else { return };
-        for window in engine.backoffs(self.now) {
-            let until = self.now.after(window.open_for);
-            let known = self.trouble.windows.insert(window.key.clone(), until).unwrap_or_default();
-            for service in concerned(&self.service_names, &window.key) {
-                let opened = known <= self.now && until > self.now;
-                self.tally.backs_off(service, opened, until, self.now);
+impl Trouble {
+    /// Counts what has opened.
+    pub fn note(
+        &mut self,
+        engine: &mut Engine,
+        config: &Config,
+        services: &[String],
+        tally: &mut Tally,
+        now: Nanos,
+    ) {
+        for window in engine.backoffs(now) {
+            let until = now.after(window.open_for);
+            let known = self.windows.insert(window.key.clone(), until).unwrap_or_default();
+            for service in concerned(services, &window.key) {
+                let opened = known <= now && until > now;
+                tally.backs_off(service, opened, until, now);
             }
         }
-        if self.scenario.config.services.values().all(|service| service.breaker.is_none()) {
+        if config.services.values().all(|service| service.breaker.is_none()) {
             return;
         }
-        for BreakerStatus { name, state, .. } in engine.breakers(self.now) {
+        for BreakerStatus { name, state, .. } in engine.breakers(now) {
             let BreakerState::Open { probe_in } = state else { continue };
-            let until = self.now.after(probe_in);
-            if self.trouble.breakers.insert(name.clone(), until) != Some(until) {
-                for service in concerned(&self.service_names, &name) {
-                    self.tally.service(service).breaker_openings += 1;
+            let until = now.after(probe_in);
+            if self.breakers.insert(name.clone(), until) != Some(until) {
+                for service in concerned(services, &name) {
+                    tally.service(service).breaker_openings += 1;
                 }
             }
         }
     }
 
-    /// A window was ended by hand.
-    pub(super) fn window_ended(&mut self, key: &str) {
-        self.trouble.windows.remove(key);
-        for service in concerned(&self.service_names, key) {
-            let names = &self.service_names;
-            let others =
-                self.trouble.windows.iter().filter(|(key, _)| concerned(names, key).contains(&service));
+    /// Takes out a window that was ended by hand.
+    pub fn window_ended(&mut self, key: &str, services: &[String], tally: &mut Tally, now: Nanos) {
+        self.windows.remove(key);
+        for service in concerned(services, key) {
+            let others = self.windows.iter().filter(|(key, _)| concerned(services, key).contains(&service));
             let until = others.map(|(_, until)| *until).max().unwrap_or_default();
-            self.tally.backs_off_until(service, until.max(self.now));
+            tally.backs_off_until(service, until.max(now));
         }
     }
 }
 
-/// The services that a key is about: the one that it begins with, else all.
+/// Returns the services that a key is about: the one that it begins with, else all.
 fn concerned(services: &[String], key: &str) -> Vec<usize> {
     let named = key.split('/').next().unwrap_or_default();
     match services.iter().position(|service| service == named) {
