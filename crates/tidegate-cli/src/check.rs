@@ -12,7 +12,7 @@ use tidegate_core::presets;
 use tidegate_server::in_force::{self, InForce};
 use tidegate_sim::ScenarioFile;
 
-use crate::serve::config_path;
+use crate::config_file::config_path;
 use crate::{Misuse, config_text, environment, print};
 
 /// Say whether a config file is right, and which limits it puts in force.

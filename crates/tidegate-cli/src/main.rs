@@ -12,6 +12,7 @@ use tidegate_core::config::nearest;
 
 mod backoff;
 mod check;
+mod config_file;
 mod demo;
 mod explain;
 mod http;

@@ -19,8 +19,8 @@ use std::time::Instant;
 use clap::Args;
 use tidegate::Priority;
 
+use crate::config_file::{config, config_path};
 use crate::running;
-use crate::serve::{config, config_path};
 use crate::sidecar::{Sidecar, Token};
 use lease::Lease;
 pub use lease::Watched;

@@ -14,13 +14,11 @@ use tidegate_server::{Server, StartError};
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
 
+use crate::config_file::{config, file};
 use crate::log::{self, LogFormat};
 use crate::running::{self, Record, Running};
 use crate::signals::{Reload, Stop};
 use crate::{Misuse, print};
-
-/// The config that is used if there is one and none is named.
-const CONFIG: &str = "tidegate.toml";
 
 /// How many clients may be connected where files are plenty: each call that waits has a connection.
 const MAX_CONNECTIONS: usize = 16_384;
@@ -191,30 +189,6 @@ fn recorded(server: &Server, config: Option<&Path>, private: bool) -> Option<Rec
     running::record(&running)
         .inspect_err(|error| tracing::warn!("commands find this sidecar by its address alone: {error:#}"))
         .ok()
-}
-
-/// The config file that was named, else the one of the working directory, whether it is there or not.
-pub fn config_path(named: Option<&Path>) -> &Path {
-    named.unwrap_or(Path::new(CONFIG))
-}
-
-/// The config that was named, else the one that is there, else an empty one.
-pub fn config(named: Option<&Path>) -> Result<Config, Misuse> {
-    let path = config_path(named);
-    if named.is_none() && !path.exists() {
-        return Ok(Config::default());
-    }
-    Config::load(path).map_err(|error| match error {
-        ConfigError::Unreadable { path, cause } => {
-            Misuse(format!("cannot read the config {}: {cause}", path.display()))
-        }
-        error => Misuse(error.to_string()),
-    })
-}
-
-/// The file that was named, else the one that is there.
-fn file(named: Option<PathBuf>) -> Option<PathBuf> {
-    named.or_else(|| Some(PathBuf::from(CONFIG)).filter(|path| path.exists()))
 }
 
 /// Whether the call, the config or the world is to blame.

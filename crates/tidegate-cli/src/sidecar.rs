@@ -12,9 +12,9 @@ use serde_json::Value;
 use tidegate::Config;
 use tidegate_core::config::Document;
 
+use crate::config_file::config_path;
 use crate::http::{Answer, Peer, Request, ask, encoded};
 use crate::running::{self, Running};
-use crate::serve::config_path;
 use crate::{Misuse, environment};
 
 /// How long a sidecar on this machine may be silent.

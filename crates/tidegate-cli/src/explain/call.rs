@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use tidegate::{Call, Gate, Priority};
 use tidegate_core::presets;
 
+use crate::config_file::{config, config_path};
 use crate::running::full;
-use crate::serve::{config, config_path};
 use crate::sidecar::{Answered, Sidecar, Which};
 use crate::{Misuse, print, suggested, unknown_loop_type};
 use way::Way;

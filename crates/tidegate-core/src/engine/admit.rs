@@ -3,9 +3,10 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use super::arrived::Arrived;
 use super::judge::Role;
-use super::lane::{Lane, Like, Use};
+use super::lane::Arrived;
+use super::lane::{Lane, Like};
+use super::layout::Use;
 use super::pass::Arrival;
 use super::roster::Roster;
 use super::route::Skeleton;

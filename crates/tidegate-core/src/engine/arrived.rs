@@ -5,24 +5,9 @@
 //! were behind it when it went.
 
 use super::Engine;
-use super::lane::{Lane, Like, Waiter};
+use super::lane::{Arrived, Lane, Like, Waiter};
 use crate::model::{BatchId, LaneId, WaiterId};
 use crate::time::Nanos;
-
-/// When a call first came, and before whom. See [`Engine::arrived`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Arrived {
-    pub(super) seq: u64,
-    pub(super) at: Nanos,
-}
-
-impl Arrived {
-    /// When that was.
-    #[must_use]
-    pub fn at(self) -> Nanos {
-        self.at
-    }
-}
 
 impl Engine {
     /// A call comes now. Every attempt of it enters the queue with this by

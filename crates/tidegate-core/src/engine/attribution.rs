@@ -13,7 +13,7 @@
 use std::time::Duration;
 
 use super::ended::Told;
-use super::lane::Use;
+use super::layout::Use;
 use super::lesson::Lesson;
 use super::{Engine, InFlightCall};
 use crate::limit::{Counts, Definition};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::lane::Use;
+use super::layout::Use;
 use super::{Engine, Ticket};
 use crate::algorithm::Meter;
 use crate::call::Call;

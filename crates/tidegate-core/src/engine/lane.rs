@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::arrived::Arrived;
 use super::contention::LaneKey;
 use super::held::Stations;
+use super::layout::Use;
 use super::route::Skeleton;
 use super::{Engine, MAX_UNIT_KINDS, Units};
 use crate::call::Shape;
@@ -19,8 +19,20 @@ use crate::priority::Priority;
 use crate::time::Nanos;
 use crate::tree::NIL;
 
-/// One limit of a route, and which of the call's units it counts.
-pub(crate) type Use = (LimitId, u8);
+/// When a call first came, and before whom. See [`Engine::arrived`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Arrived {
+    pub(super) seq: u64,
+    pub(super) at: Nanos,
+}
+
+impl Arrived {
+    /// When that was.
+    #[must_use]
+    pub fn at(self) -> Nanos {
+        self.at
+    }
+}
 
 /// Calls of one route, loop and priority, first come first served.
 #[derive(Clone, Debug)]

@@ -10,6 +10,10 @@
 use super::{SLOT, Units};
 use crate::call::{Cost, known_index};
 use crate::dimension::Dimension;
+use crate::model::LimitId;
+
+/// One limit of a route, and which of the call's units it counts.
+pub(crate) type Use = (LimitId, u8);
 
 /// The dimensions of a route by place.
 #[derive(Clone, Debug)]

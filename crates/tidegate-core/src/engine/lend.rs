@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::lane::Use;
+use super::layout::Use;
 use super::{Engine, Units};
 use crate::algorithm::UNBOUNDED;
 use crate::allotment::{Allotment, Loan};

@@ -10,7 +10,8 @@
 
 use std::time::Duration;
 
-use super::lane::{Lane, Run, Use, Waiter};
+use super::lane::{Lane, Run, Waiter};
+use super::layout::Use;
 use super::pass::Arrival;
 use super::route::Skeleton;
 use super::{Engine, Ticket, Units, Verdict};

@@ -62,7 +62,6 @@ mod windows;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-pub use arrived::Arrived;
 pub use book::{Found, Page, Unknown};
 pub use change::ChangeError;
 pub use circuit::{BreakerState, BreakerStatus};
@@ -70,13 +69,15 @@ pub use ended::{Ended, Exhausted, Fate, Told};
 pub use explain::{FirstInLine, Passage, Stand, Terms};
 pub use facts::Facts;
 pub use grant::{AT_ONCE, Departure, Grant};
+pub use lane::Arrived;
 pub use learned::{Explained, LearnedLimit};
 pub use lend::LoanRequest;
 pub use lesson::{Lesson, Slowed};
 pub use news::News;
 pub use outlook::Outlook;
 pub use predict::Place;
-pub use status::{LimitStatus, ServiceCounts};
+pub use route::ServiceCounts;
+pub use status::LimitStatus;
 pub use windows::BackoffStatus;
 
 use self::grant::{InFlightCall, InFlightCalls};

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::arrived::Arrived;
 use super::judge::Role;
+use super::lane::Arrived;
 use super::pass::Arrival;
 use super::{Engine, MAX_UNIT_KINDS, Units};
 use crate::call::Call;

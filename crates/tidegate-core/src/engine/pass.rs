@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use super::lane::Use;
+use super::layout::Use;
 use super::loops::LoopRecord;
 use super::route::Skeleton;
 use super::{Engine, Grant, SLOT, Units};

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::arrived::Arrived;
+use super::lane::Arrived;
 use super::lane::{Lane, Like, Run};
 use super::{Engine, MAX_UNIT_KINDS, Ticket, Units};
 use crate::model::{LaneId, LimitId, WaiterId};

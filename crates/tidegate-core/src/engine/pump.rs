@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use super::contention::LaneKey;
 use super::judge::Role;
-use super::lane::{Lane, Use};
+use super::lane::Lane;
+use super::layout::Use;
 use super::{Engine, Grant, MILLION, Ticket, Units, Verdict};
 use crate::algorithm::Meter;
 use crate::model::{LaneId, LimitId, LoopId, RouteId, WaiterId};

@@ -8,8 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::lane::Use;
-use super::layout::Layout;
+use super::layout::{Layout, Use};
 use super::roster::Roster;
 use super::{Engine, SLOT};
 use crate::algorithm::Meter;
@@ -27,6 +26,22 @@ use crate::time::Nanos;
 const MAX_SHAPES: usize = 4096;
 /// Skeletons remembered before those of idle API keys are dropped.
 pub(super) const MAX_KEY_SKELETONS: usize = 4096;
+
+/// What became of a service's calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServiceCounts {
+    /// Went.
+    pub granted: u64,
+    /// Would not wait, and did not fit.
+    pub refused: u64,
+    /// Waited in vain.
+    pub timed_out: u64,
+    /// Pushed out of a full queue.
+    pub shed: u64,
+    /// Went although they did not fit, because the service is only observed.
+    pub would_wait: u64,
+}
 
 /// A service of the config.
 #[derive(Debug, Default)]
@@ -54,7 +69,7 @@ pub(crate) struct Service {
     /// Models that no pattern names and that have routes of their own.
     pub other_models: Vec<Arc<str>>,
     pub rosters: [Roster; 4],
-    pub counts: super::status::ServiceCounts,
+    pub counts: ServiceCounts,
     /// No longer in the config.
     pub gone: bool,
 }

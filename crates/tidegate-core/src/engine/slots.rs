@@ -5,7 +5,7 @@
 //! the time that a reply takes (Little's law): more of them at once would only be a herd. That time is the one that
 //! nine of ten replies keep to, so that a slow one does not hold up the pace.
 
-use super::lane::Use;
+use super::layout::Use;
 use super::lesson::Lesson;
 use super::{Engine, InFlightCall, SLOT};
 use crate::config::{AdaptiveConfig, Reserve};

@@ -2,27 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Engine, Grant};
+use super::{Engine, Grant, ServiceCounts};
 use crate::call::Call;
 use crate::config::SettleRule;
 use crate::model::LimitId;
 use crate::time::Nanos;
-
-/// What became of a service's calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ServiceCounts {
-    /// Went.
-    pub granted: u64,
-    /// Would not wait, and did not fit.
-    pub refused: u64,
-    /// Waited in vain.
-    pub timed_out: u64,
-    /// Pushed out of a full queue.
-    pub shed: u64,
-    /// Went although they did not fit, because the service is only observed.
-    pub would_wait: u64,
-}
 
 /// One limit as it stands.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::lane::Use;
+use super::layout::Use;
 use super::{Engine, Units};
 use crate::model::{LaneId, LimitId};
 use crate::time::Nanos;

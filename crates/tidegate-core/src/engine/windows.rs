@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use super::change::ChangeError;
 use super::ended::Exhausted;
-use super::lane::Use;
+use super::layout::Use;
 use super::news::News;
 use super::scope::Scope;
 use super::{Engine, InFlightCall, SLOT};

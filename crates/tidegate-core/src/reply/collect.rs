@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use super::names::{clip, is_named, joined, looks_like_a_limit, shows, unwrap};
+use super::names::{Origin, clip, is_named, joined, looks_like_a_limit, shows, unwrap};
 use super::reading::{Kind, Limit};
 use super::words::{self, Field, Words};
 use crate::vendor::{FamilyOf, FieldOf, Hit, Lens, MAX_NAME, Meaning, RetryUnit, index};
@@ -23,16 +23,6 @@ const MAX_LINES: usize = 8;
 const SINGLE: u16 = 0;
 /// The family of all headers whose names only look like the others'.
 const LOOSE: u16 = u16::MAX;
-
-/// On whose behalf a header speaks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Origin {
-    /// Whoever sent the reply.
-    #[default]
-    Sender,
-    /// Whoever is behind a gateway.
-    Upstream,
-}
 
 /// One header line about a limit.
 #[derive(Clone, Copy, Debug, Default)]

@@ -40,9 +40,10 @@ pub(crate) mod words;
 pub use date::UnixMillis;
 pub use header_map::{retry_after, retry_after_at};
 pub use passing::JsonUsage;
-pub use reading::{Kind, Limit, MAX_MS, Reading, Verdict, Violation, Wait, WaitSource};
+pub use reading::{Kind, Limit, Reading, Verdict, Violation, Wait, WaitSource};
 pub use stream::StreamReader;
 pub use usage::Usage;
+pub use value::MAX_MS;
 pub use value::ResetForm;
 pub use words::Field;
 

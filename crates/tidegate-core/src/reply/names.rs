@@ -2,7 +2,15 @@
 
 use std::borrow::Cow;
 
-use super::collect::Origin;
+/// For which party a header speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// For the sender of the reply.
+    #[default]
+    Sender,
+    /// For the upstream behind a gateway.
+    Upstream,
+}
 
 /// Whether a limit's name is these two parts.
 #[inline]

@@ -11,9 +11,7 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 use super::usage::Usage;
-
-/// The longest time any hint is believed: 366 days. What an upstream says beyond that is clamped to it.
-pub const MAX_MS: u64 = 366 * 86_400_000;
+use super::value::MAX_MS;
 
 /// What a reply means for the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

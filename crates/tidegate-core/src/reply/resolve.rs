@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::collect::{Collected, Fact, MAX_LIMITS, Origin, Tag};
+use super::collect::{Collected, Fact, MAX_LIMITS, Tag};
 use super::draft::{self, Policy};
-use super::names::clip;
+use super::names::{Origin, clip};
 use super::reading::{Kind, Limit};
 use super::value::{self, Base, amount, difference, grouped};
 use super::words::{Field, period_ms};

@@ -5,7 +5,9 @@
 //! in microseconds, rounded up: a time that comes out early is a refused call.
 
 use super::date::{UnixMillis, date_micros};
-use super::reading::MAX_MS;
+
+/// The longest time any hint is believed: 366 days. What an upstream says beyond that is clamped to it.
+pub const MAX_MS: u64 = 366 * 86_400_000;
 
 /// How a bare number in a reset header is meant. Durations with a unit and dates speak for themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -188,7 +188,7 @@ pub(crate) fn period_ms(text: &str) -> Option<u64> {
         "d" | "day" | "days" => DAY,
         _ => return None,
     };
-    Some((number * unit).min(super::reading::MAX_MS))
+    Some((number * unit).min(super::value::MAX_MS))
 }
 
 #[cfg(test)]
