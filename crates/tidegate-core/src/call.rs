@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::dimension::Dimension;
-use crate::engine::Units;
 use crate::fingerprint::{Salt, Secret};
+use crate::model::Units;
 use crate::priority::Priority;
 use crate::rate::MAX_UNITS;
 

@@ -9,6 +9,7 @@ pub mod allotment;
 pub mod breaker;
 pub mod call;
 pub mod config;
+mod contention;
 pub mod dimension;
 mod endpoint;
 pub mod engine;

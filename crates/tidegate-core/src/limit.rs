@@ -9,8 +9,8 @@ use crate::algorithm::{Boundary, Bucket, Circuit, FixedWindow, Hold, InFlight, M
 use crate::allotment::Allotment;
 use crate::breaker::BreakerPolicy;
 use crate::config::{Origin, RateLimit, Reserve};
+use crate::contention::Contention;
 use crate::dimension::Dimension;
-use crate::engine::contention::Contention;
 use crate::learn::Learned;
 use crate::model::{LimitId, LoopId, SpecId};
 use crate::priority::Priority;

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use super::contention::LaneKey;
 use super::held::Stations;
 use super::layout::Use;
 use super::route::Skeleton;
 use super::{Engine, MAX_UNIT_KINDS, Units};
 use crate::call::Shape;
+use crate::contention::LaneKey;
 use crate::model::{BatchId, LaneId, LimitId, LoopId, RouteId, WaiterId};
 use crate::priority::Priority;
 use crate::time::Nanos;

@@ -16,7 +16,6 @@ mod book;
 mod bounds;
 mod change;
 mod circuit;
-pub(crate) mod contention;
 mod deadlines;
 mod ease;
 mod ended;
@@ -86,18 +85,12 @@ use crate::algorithm::Meter;
 use crate::config::Config;
 use crate::fingerprint::Salt;
 use crate::model::{Id, SpecId, WaiterId};
+pub(crate) use crate::model::{MAX_UNIT_KINDS, SLOT, Units};
 use crate::refusal::Refusal;
 use crate::time::Nanos;
 
-/// Kinds of units on one route: at most seven dimensions, and the slot itself.
-pub(crate) const MAX_UNIT_KINDS: usize = 8;
-/// The kind that counts the call itself: one, whatever it costs.
-pub(crate) const SLOT: u8 = 7;
 /// Shares are kept in millionths.
 pub(crate) const MILLION: i128 = 1_000_000;
-
-/// What a call takes, by kind, in the layout of its route.
-pub(crate) type Units = [u64; MAX_UNIT_KINDS];
 
 /// A waiting call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

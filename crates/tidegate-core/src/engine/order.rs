@@ -6,9 +6,9 @@
 //! once as they come. Inside a base
 //! priority age plays no part: there it is start tag, then arrival.
 
-use super::contention::{Class, Contention, LaneKey};
 use super::lane::Lane;
 use super::{Engine, MILLION, Units};
+use crate::contention::{Class, Contention, LaneKey};
 use crate::model::{LaneId, LimitId, LoopId, RouteId};
 use crate::time::{Nanos, whole_nanos};
 

@@ -13,12 +13,12 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::contention::LaneKey;
 use super::judge::Role;
 use super::lane::Lane;
 use super::layout::Use;
 use super::{Engine, Grant, MILLION, Ticket, Units, Verdict};
 use crate::algorithm::Meter;
+use crate::contention::LaneKey;
 use crate::model::{LaneId, LimitId, LoopId, RouteId, WaiterId};
 use crate::priority::Priority;
 use crate::time::Nanos;

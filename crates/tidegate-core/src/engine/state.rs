@@ -12,7 +12,6 @@ use hashbrown::{DefaultHashBuilder, HashMap};
 
 use super::book::Book;
 use super::circuit::Passed;
-use super::contention::LaneKey;
 use super::deadlines::Deadlines;
 use super::lane::{Lane, Run, Waiter};
 use super::lend::LoanRequest;
@@ -27,6 +26,7 @@ use super::school::School;
 use super::windows::Window;
 use super::{Ticket, Units, Verdict};
 use crate::call::Shape;
+use crate::contention::LaneKey;
 use crate::fingerprint::Salt;
 use crate::limit::{Limit, Spec};
 use crate::model::{Arena, BatchId, LaneId, LimitId, LoopId, RouteId, RouteTag, ServiceId, SpecId, WaiterId};
