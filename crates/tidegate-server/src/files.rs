@@ -1,6 +1,6 @@
 //! Open files: every connection is one, and the system gives a process only so many.
 //!
-//! When it gives no more (EMFILE, ENFILE), idle connections are closed, and whoever needed the file tries again. Those to
+//! When it gives no more (EMFILE, ENFILE), idle connections are closed, and the part that needed the file tries again. Those to
 //! upstreams go first: no client notices, and each upstream loses the one that has been idle for longest. Connections of
 //! clients go if no upstream has an idle one.
 

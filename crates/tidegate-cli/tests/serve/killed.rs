@@ -1,43 +1,20 @@
 //! `kill -9` on a sidecar under load: the upstream never sees more than its limit, and what was changed stays changed.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use super::noting::noting;
 use super::sidecar::{Folder, command};
 use super::{WELL, ask, somebody};
 
 const WINDOW: u64 = 2_000_000_000;
 
-/// An upstream that answers at once, and notes when each call was let go.
-fn noting() -> (SocketAddr, Arc<Mutex<Vec<u64>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("bound");
-    let noted = Arc::new(Mutex::new(Vec::new()));
-    let notes = noted.clone();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let (Ok(stream), notes) = (stream, notes.clone()) else { return };
-            std::thread::spawn(move || {
-                let mut writer = stream.try_clone().expect("a second handle");
-                for line in BufReader::new(stream).lines() {
-                    let Ok(line) = line else { return };
-                    if let Some(at) = line.strip_prefix("x-tidegate-granted-ns: ") {
-                        notes.lock().expect("nobody panics").push(at.trim().parse().expect("a time"));
-                    }
-                    if line.is_empty()
-                        && writer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").is_err()
-                    {
-                        return;
-                    }
-                }
-            });
-        }
-    });
-    (address, noted)
+/// Returns when the sidecar let a call go, if a line of its request says so.
+fn granted_ns(line: &str) -> Option<u64> {
+    Some(line.strip_prefix("x-tidegate-granted-ns: ")?.trim().parse().expect("a time"))
 }
 
 /// Starts a sidecar there; its port is told to whoever calls.
@@ -86,7 +63,7 @@ fn kills() -> u64 {
 #[test]
 fn whenever_it_is_killed_the_upstream_sees_no_more_than_its_limit() {
     for (n, seed) in [(40_u64, 3_u64), (2_000, 4)] {
-        let (upstream, noted) = noting();
+        let (upstream, noted) = noting(granted_ns);
         let config = format!(
             "[services.api]\nupstream = \"http://{upstream}\"\nrequests = {{ limit = \"{n}/2s\", burst = {n} }}\n"
         );

@@ -5,6 +5,7 @@ mod few_files;
 mod http2;
 mod killed;
 mod living;
+mod noting;
 mod proxies;
 mod sidecar;
 mod starting;

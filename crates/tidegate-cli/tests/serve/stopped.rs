@@ -3,14 +3,14 @@
 //! A VM that is paused and a process that is swapped out look the same from inside.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::noting::noting;
 use super::sidecar::{Folder, command};
 
 const N: usize = 40;
@@ -19,32 +19,9 @@ const CLIENTS: usize = 8;
 /// So many limits take a while to be listed, and the gate is locked meanwhile: other threads wait for it all the time.
 const LIMITS: usize = 200;
 
-/// An upstream that answers at once, and notes when each call arrived.
-fn noting() -> (SocketAddr, Arc<Mutex<Vec<Instant>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("bound");
-    let arrived = Arc::new(Mutex::new(Vec::new()));
-    let notes = arrived.clone();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let (Ok(stream), notes) = (stream, notes.clone()) else { return };
-            std::thread::spawn(move || {
-                let mut writer = stream.try_clone().expect("a second handle");
-                for line in BufReader::new(stream).lines() {
-                    let Ok(line) = line else { return };
-                    if line.starts_with("GET ") {
-                        notes.lock().expect("no panic").push(Instant::now());
-                    }
-                    if line.is_empty()
-                        && writer.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").is_err()
-                    {
-                        return;
-                    }
-                }
-            });
-        }
-    });
-    (address, arrived)
+/// Returns the time, if a line begins a request.
+fn arrival(line: &str) -> Option<Instant> {
+    line.starts_with("GET ").then(Instant::now)
 }
 
 /// Sends the same request as fast as it is answered.
@@ -80,7 +57,7 @@ fn start(folder: &Folder) -> (Child, SocketAddr) {
 
 #[test]
 fn a_sidecar_that_was_stopped_for_a_while_sends_no_more_than_its_limit() {
-    let (upstream, arrived) = noting();
+    let (upstream, arrived) = noting(arrival);
     let config = format!(
         "[services.api]\nupstream = \"http://{upstream}\"\nrequests = {{ limit = \"{N}/s\", burst = {N} }}\n"
     );

@@ -35,7 +35,7 @@ fn zstd(text: &str) -> Vec<u8> {
     ruzstd::encoding::compress_to_vec(text.as_bytes(), ruzstd::encoding::CompressionLevel::Fastest)
 }
 
-/// An upstream that says this to everybody, whatever it was asked.
+/// An upstream that answers every request with this.
 async fn says(head: &str, body: Vec<u8>) -> Script {
     let head = format!("HTTP/1.1 {head}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
     Script::plays(move |mut stage| {

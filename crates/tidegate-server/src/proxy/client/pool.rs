@@ -199,7 +199,7 @@ impl Pool {
         usize::from(http1.is_some()) + usize::from(self.streams.close_idle())
     }
 
-    /// Closes what nobody has used for so long, or what the upstream has closed.
+    /// Closes connections that were idle for so long, and those that the upstream has closed.
     pub fn sweep(&self, idle: Duration) {
         let mut context = Context::from_waker(Waker::noop());
         self.idle.lock().retain_mut(|(http1, since)| since.elapsed() < idle && http1.is_ready(&mut context));
