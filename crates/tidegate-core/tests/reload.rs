@@ -325,3 +325,41 @@ fn where_what_was_spent_is_not_known_limits_begin_as_spent_for_one_window() {
         assert!(engine.take_begun_as_spent().is_empty(), "a window later nothing begins as spent");
     }
 }
+
+#[test]
+fn slots_on_disk_are_neither_lost_nor_gained_when_a_service_is_put_back() {
+    use tidegate_core::engine::Found;
+
+    let at = |seconds: u64| Nanos(seconds * 1_000_000_000);
+    let both = config(&with("[services.api]\nconcurrency = 4\n"));
+    let mut disk = std::collections::BTreeMap::new();
+    let mut engine = Engine::new(&both, at(0), Duration::ZERO).expect("valid");
+    engine.keep_book(Found::default(), at(0)).expect("nothing was found");
+    let go = |engine: &mut Engine, disk: &mut _, now: u64| {
+        for _ in 0..8 {
+            written(engine, disk, at(now));
+        }
+        engine.try_admit(&Call::to("api"), at(now))
+    };
+    let mut held: Vec<_> = (0..4).map(|_| go(&mut engine, &mut disk, 1).expect("a slot is free")).collect();
+    for round in 0..5 {
+        let now = 10 * (round + 1);
+        engine.reconfigure(&config(&with("")), at(now)).expect("valid");
+        written(&mut engine, &mut disk, at(now));
+        engine.finish(held.remove(0), None, at(now));
+        engine.reconfigure(&both, at(now + 1)).expect("valid");
+        assert_eq!(engine.limit("api/concurrency", at(now + 1)).expect("it is back").used, 3);
+        held.push(go(&mut engine, &mut disk, now + 2).expect("one slot is free"));
+        go(&mut engine, &mut disk, now + 3).expect_err("four calls are in flight");
+        // Each slot that comes back can be taken again.
+        for _ in 0..8 {
+            engine.finish(held.remove(0), None, at(now + 4));
+            held.push(go(&mut engine, &mut disk, now + 4).expect("its slot is free"));
+        }
+        go(&mut engine, &mut disk, now + 5).expect_err("and there are no more");
+    }
+    for grant in held {
+        engine.finish(grant, None, at(100));
+    }
+    assert_eq!(engine.limit("api/concurrency", at(100)).expect("it is there").used, 0);
+}
