@@ -26,9 +26,8 @@ impl Engine {
     #[inline(always)]
     pub fn admit_at_sight(&mut self, call: &Call, now: Nanos) -> Option<Grant> {
         let now = self.clock(now);
-        let skeleton = self
-            .known_route(call)
-            .filter(|_| call.said.cost.is_plain() && now < self.upstream.windows_due)?;
+        let skeleton =
+            self.known_route(call).filter(|_| call.said.cost.is_plain() && now < self.limits.attention)?;
         match self.pass_or_arrive(skeleton, call, now) {
             ControlFlow::Break(grant) => Some(grant),
             ControlFlow::Continue(_) => None,
@@ -41,7 +40,7 @@ impl Engine {
     /// The limit that has no room, and when it would have.
     pub fn try_admit(&mut self, call: &Call, now: Nanos) -> Result<Grant, Refusal> {
         let now = self.clock(now);
-        if self.upstream.windows_due <= now {
+        if self.limits.attention <= now {
             self.advance(now);
         }
         let skeleton = self.route_for(call, now)?;
@@ -116,7 +115,7 @@ impl Engine {
         now: Nanos,
     ) -> Result<Admission, Refusal> {
         let now = self.clock(now);
-        if self.upstream.windows_due <= now {
+        if self.limits.attention <= now {
             self.advance(now);
         }
         let skeleton = self.route_for(call, now)?;

@@ -39,6 +39,7 @@ use std::time::Duration;
 use hashbrown::HashMap;
 
 use super::facts::Facts;
+use super::state::Limits;
 use super::{Engine, Grant};
 use crate::allotment::{Allotment, Loan};
 use crate::kept::{Impossible, Kept};
@@ -61,8 +62,6 @@ pub(super) const LONGEST: Duration = Duration::from_secs(60);
 /// What is to be written, and what is known to be.
 #[derive(Debug)]
 pub(crate) struct Book {
-    /// Limits of which a page is due.
-    due: BTreeSet<LimitId>,
     /// Those that are no more, and have a page perhaps.
     pub gone: Vec<Arc<str>>,
     /// Pages of limits that are not there (yet).
@@ -147,8 +146,8 @@ impl Engine {
             Unknown::All => (Some(now), before.1),
         };
         let unclaimed = limits.into_iter().collect();
+        self.limits.unsaved = Some(BTreeSet::new());
         self.funding.book = Some(Box::new(Book {
-            due: BTreeSet::new(),
             gone: Vec::new(),
             unclaimed,
             lost: crashed,
@@ -174,10 +173,8 @@ impl Engine {
     /// Whether there is something to write.
     #[must_use]
     pub fn has_pages(&self) -> bool {
-        self.funding
-            .book
-            .as_ref()
-            .is_some_and(|book| !book.due.is_empty() || !book.gone.is_empty() || book.facts_due)
+        let unsaved = self.limits.unsaved.as_ref().is_some_and(|unsaved| !unsaved.is_empty());
+        unsaved || self.funding.book.as_ref().is_some_and(|book| !book.gone.is_empty() || book.facts_due)
     }
 
     /// Returns the names of limits that began as spent since this was last asked: what was really spent is not known.
@@ -198,18 +195,19 @@ impl Engine {
         let now = self.clock(now);
         let stale: Vec<LimitId> = self.stale_slots().collect();
         let Some(book) = &mut self.funding.book else { return Vec::new() };
-        if !book.due.is_empty() {
-            book.due.extend(stale);
-        }
         let gone = std::mem::take(&mut book.gone);
-        let limits = &self.limits;
+        let Limits { all, unsaved, .. } = &mut self.limits;
+        let unsaved = unsaved.get_or_insert_default();
+        if !unsaved.is_empty() {
+            unsaved.extend(stale);
+        }
         let is_due = |limit: &LimitId| {
-            let lent = limits[*limit].lent.as_ref();
+            let lent = all[*limit].lent.as_ref();
             lent.is_some_and(|lent| !lent.is_on_its_way())
         };
-        let due: Vec<LimitId> = book.due.iter().copied().filter(is_due).take(most).collect();
+        let due: Vec<LimitId> = unsaved.iter().copied().filter(is_due).take(most).collect();
         for limit in &due {
-            book.due.remove(limit);
+            unsaved.remove(limit);
         }
         let rewrite = std::mem::take(&mut book.rewrite);
         let erased = gone.into_iter().map(|name| Page { name, kept: None, limit: LimitId::NIL, lends: 0 });
@@ -224,8 +222,8 @@ impl Engine {
     /// Nothing can be written, and calls go on all the same: what limits ask for is theirs without a promise.
     pub fn go_without(&mut self, now: Nanos) {
         let now = self.clock(now);
-        let Some(book) = &mut self.funding.book else { return };
-        for limit in std::mem::take(&mut book.due) {
+        let Some(unsaved) = &mut self.limits.unsaved else { return };
+        for limit in std::mem::take(unsaved) {
             let wanted = self.promise_size(limit).max(self.demand(limit, now));
             if let Some(lent) = &mut self.limits[limit].lent {
                 let units = wanted.saturating_sub(lent.left());
@@ -239,7 +237,7 @@ impl Engine {
     /// What is on disk is no longer true of any limit, or is not there any more.
     pub fn all_pages_due(&mut self) {
         if let Some(book) = &mut self.funding.book {
-            book.due.extend(self.funding.lent_limits.iter().copied());
+            self.limits.unsaved.get_or_insert_default().extend(self.funding.lent_limits.iter().copied());
             (book.rewrite, book.facts_due) = (true, true);
         }
     }
@@ -259,7 +257,7 @@ impl Engine {
         let now = self.clock(now);
         self.forget_retired(now);
         let Some(book) = &mut self.funding.book else { return Vec::new() };
-        book.due.clear();
+        self.limits.unsaved.get_or_insert_default().clear();
         let gone = book.gone.iter().map(|name| Page {
             name: name.clone(),
             kept: None,
@@ -297,7 +295,7 @@ impl Engine {
                 && let Some(lent) = &mut self.limits[page.limit].lent
             {
                 lent.fail(retry);
-                self.page_due(page.limit);
+                self.limits.note_unsaved(page.limit);
                 self.arm_sooner(page.limit, retry.max(self.now));
             }
         }
@@ -377,19 +375,12 @@ impl Engine {
             let name = self.limit_name(limit);
             let retired = self.limits.retired.has(&name);
             let Some(book) = &mut self.funding.book else { return };
-            book.due.remove(&limit);
+            self.limits.unsaved.get_or_insert_default().remove(&limit);
             book.orphans.retain(|(_, held, _)| *held != limit);
             if !retired {
                 book.gone.push(name);
             }
         }
-    }
-
-    /// A limit is to be written down, if there is a book.
-    pub(super) fn page_due(&mut self, limit: LimitId) -> bool {
-        let Some(book) = &mut self.funding.book else { return false };
-        book.due.insert(limit);
-        true
     }
 
     /// Units count that nobody asked for.

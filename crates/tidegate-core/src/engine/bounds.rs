@@ -99,7 +99,7 @@ impl Engine {
         }
         self.announce(News::LimitReset { limit: before.name.clone(), used: before.used });
         self.touched(limit);
-        self.page_due(limit);
+        self.limits.note_unsaved(limit);
         self.plan_what_was_learned(now);
         self.pump(now);
         Ok(before)

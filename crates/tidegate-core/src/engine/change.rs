@@ -335,7 +335,7 @@ impl Engine {
         for limit in instances {
             definition.change(&mut self.limits.all[limit].meter, now, self.limits.unix_offset, &old);
             self.touched(limit);
-            self.page_due(limit);
+            self.limits.note_unsaved(limit);
         }
         true
     }

@@ -26,7 +26,7 @@ impl Engine {
     /// each other, they may do so by as much as they ever do. To be said before the first call.
     pub fn expect_a_network(&mut self, now: Nanos) {
         let now = self.clock(now);
-        self.upstream.school.apart = spread::MOST;
+        self.limits.apart = spread::MOST;
         for index in self.limits.specs.ids() {
             if self.expect_apart(index) {
                 self.put_in_force(index, now);
@@ -36,7 +36,7 @@ impl Engine {
 
     /// What is taken for granted of a limit that is new. Says whether there is anything.
     pub(super) fn expect_apart(&mut self, index: SpecId) -> bool {
-        let apart = self.upstream.school.apart;
+        let apart = self.limits.apart;
         let spec = &mut self.limits.specs[index];
         let expected = !apart.is_zero()
             && spec.learned.jitter.is_zero()
@@ -50,7 +50,7 @@ impl Engine {
 
     /// A call was turned away: calls may lie further apart than was thought.
     pub(super) fn grow_wary(&mut self, call: &InFlightCall, now: Nanos) {
-        if self.upstream.school.apart.is_zero() {
+        if self.limits.apart.is_zero() {
             return;
         }
         for (limit, _) in self.routing.skeletons[call.skeleton].uses.clone() {
@@ -149,7 +149,7 @@ impl Engine {
             let differs = apart.abs_diff(before) > (before / 4).max(Duration::from_millis(2));
             if !differs
                 || !super::change::mirrors(&spec.level)
-                || !is_timed(&spec.definition, !self.upstream.school.apart.is_zero())
+                || !is_timed(&spec.definition, !self.limits.apart.is_zero())
             {
                 continue;
             }

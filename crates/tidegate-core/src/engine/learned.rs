@@ -158,9 +158,8 @@ impl Engine {
         };
         let others = self.upstream.school.others_at(limit);
         // What is taken for granted before the first reply was not learned.
-        let jitter = Some(spec.learned.jitter)
-            .filter(|jitter| *jitter != self.upstream.school.apart)
-            .unwrap_or_default();
+        let jitter =
+            Some(spec.learned.jitter).filter(|jitter| *jitter != self.limits.apart).unwrap_or_default();
         let known = Learned { jitter, remote: false, wary: false, ..spec.learned.clone() };
         if known == Learned::default() && others == 0.0 {
             return None;

@@ -71,7 +71,7 @@ impl Engine {
     pub(super) fn want_loan(&mut self, limit: LimitId, need: u64, now: Nanos) {
         let Some(lent) = &mut self.limits[limit].lent else { return };
         if let Some((units, spent)) = lent.ask(need, now)
-            && !self.page_due(limit)
+            && !self.limits.note_unsaved(limit)
         {
             let name = self.limit_name(limit);
             self.funding.loan_requests.push(LoanRequest { limit: name, units, spent });

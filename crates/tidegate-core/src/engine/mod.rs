@@ -148,7 +148,7 @@ impl Engine {
         let unix_offset = i128::try_from(unix.as_nanos()).unwrap_or(i128::MAX) - i128::from(now.0);
         let mut engine = Engine {
             now,
-            limits: Limits { unix_offset, ..Limits::default() },
+            limits: Limits { unix_offset, attention: Nanos::NEVER, ..Limits::default() },
             funding: Funding::default(),
             routing: Routing::default(),
             upstream: Upstream::default(),
@@ -162,7 +162,7 @@ impl Engine {
     /// Brings the engine to `now`: lets calls go whose time has come, refuses those whose time is up.
     pub fn advance(&mut self, now: Nanos) {
         let now = self.clock(now);
-        if self.upstream.windows_due <= now {
+        if self.limits.attention <= now {
             self.end_tails(now);
         }
         if self.upstream.school.due <= now {
@@ -189,8 +189,8 @@ impl Engine {
         let timer = self.scheduler.timers.first().map(|(wake, _)| wake);
         let deadline = self.scheduler.deadlines.first().map(|(deadline, _)| deadline);
         // Nobody who does not wait cares when a tail ends: whoever comes next sees to it.
-        let tail = (self.scheduler.waiting > 0 && !self.upstream.windows_due.is_never())
-            .then_some(self.upstream.windows_due);
+        let tail = (self.scheduler.waiting > 0 && !self.limits.attention.is_never())
+            .then_some(self.limits.attention);
         let lesson = (self.scheduler.waiting > 0 && !self.upstream.school.due.is_never())
             .then_some(self.upstream.school.due);
         [timer, deadline, tail, lesson].into_iter().flatten().min()
@@ -248,7 +248,7 @@ impl Engine {
                 && !self.limits.all.is_free(limit)
             {
                 self.touched(limit);
-                self.page_due(limit);
+                self.limits.note_unsaved(limit);
             }
         }
         self.pump(now);

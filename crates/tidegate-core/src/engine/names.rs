@@ -9,6 +9,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::Engine;
+use crate::limit::Counts;
 use crate::model::{LimitId, SpecId};
 
 /// What the names of limits that all loops have begin with.
@@ -70,8 +71,8 @@ impl Engine {
             let name = self.loop_name(held.owner).unwrap_or_default();
             return format!("{OF_LOOP}{name}/{}", spec.suffix).into();
         }
-        if held.spec == self.upstream.window_spec {
-            let window = self.upstream.windows.iter().find(|window| window.limit == limit);
+        if matches!(spec.definition.counts, Counts::Window) {
+            let window = self.routing.overlays.iter().find(|window| window.limit == limit);
             return format!("{}/{}", window.map_or("", |window| &window.key), spec.suffix).into();
         }
         if spec.per_key {

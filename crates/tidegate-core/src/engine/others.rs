@@ -41,7 +41,7 @@ impl Engine {
         if let (Meter::Fixed(fixed), Some(reset), true) = (&mut self.limits[limit].meter, told.reset, same_n)
             && fixed.ends_by(now.after(reset), now)
         {
-            self.page_due(limit);
+            self.limits.note_unsaved(limit);
             self.touched(limit);
         }
         let spec = &self.limits.specs[self.limits[limit].spec];

@@ -347,6 +347,6 @@ impl Engine {
     pub(super) fn is_first_after_window(&self, route: &[Use]) -> bool {
         let is_fresh =
             |(limit, _): &Use| matches!(&self.limits[*limit].meter, Meter::Hold(hold) if hold.is_fresh());
-        !self.upstream.windows.is_empty() && route.iter().any(is_fresh)
+        !self.routing.overlays.is_empty() && route.iter().any(is_fresh)
     }
 }

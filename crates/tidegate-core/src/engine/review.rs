@@ -75,6 +75,6 @@ impl Engine {
             mirrors.chain(ceilings).chain(overloads).min().unwrap_or(Nanos::NEVER).min(ramp);
         // Before the first call after a rest goes, it is to be known that there was one.
         self.upstream.school.ramp_due = ramp;
-        self.upstream.windows_due = self.upstream.windows_due.min(ramp);
+        self.limits.attention = self.limits.attention.min(ramp);
     }
 }

@@ -108,7 +108,7 @@ impl Engine {
     fn hold_for(&mut self, limit: LimitId, units: u64, until: Nanos) {
         if let Some(book) = self.funding.book.as_mut().filter(|_| units > 0) {
             book.orphans.push((until, limit, units));
-            self.upstream.windows_due = self.upstream.windows_due.min(until);
+            self.limits.attention = self.limits.attention.min(until);
         }
     }
 

@@ -36,8 +36,6 @@ pub(crate) struct School {
     pub(super) ceilings: BTreeMap<SpecId, Felt>,
     /// By service.
     pub(super) spreads: BTreeMap<ServiceId, Spread>,
-    /// By how much calls may overtake each other where nobody knows yet.
-    pub(super) apart: Duration,
     /// How calls to services and models end.
     pub(super) overloads: BTreeMap<Paced, Overload>,
     /// By service that starts slowly, and when the first of them is to be looked at.
@@ -45,8 +43,6 @@ pub(crate) struct School {
     pub(super) ramp_due: Nanos,
     /// By definition.
     pub(super) adaptive: BTreeMap<SpecId, Adaptive>,
-    /// By the definition of a rate: how many may be in flight at once while its calls go throttled.
-    pub(super) herds: BTreeMap<SpecId, u64>,
     /// Definitions that are to be brought to what was learned.
     pub(super) unplanned: BTreeSet<SpecId>,
     /// Whether definitions have changed since all was planned.
@@ -79,12 +75,10 @@ impl Default for School {
             other_windows: BTreeMap::new(),
             ceilings: BTreeMap::new(),
             spreads: BTreeMap::new(),
-            apart: Duration::ZERO,
             overloads: BTreeMap::new(),
             ramps: BTreeMap::new(),
             ramp_due: Nanos::NEVER,
             adaptive: BTreeMap::new(),
-            herds: BTreeMap::new(),
             unplanned: BTreeSet::new(),
             replan: false,
             due: Nanos::NEVER,

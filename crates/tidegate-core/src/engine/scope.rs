@@ -9,10 +9,11 @@ use super::{Engine, InFlightCall, SLOT};
 use crate::config::BackoffConfig;
 use crate::limit::Counts;
 use crate::model::{LimitId, RouteId, ServiceId, SpecId};
+use crate::time::Nanos;
 
 /// Whose calls a window concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(crate) enum Scope {
     Everything,
     Service(ServiceId),
     /// An API key that has limits of its own.
@@ -26,6 +27,17 @@ pub(super) enum Scope {
     LoopType(Box<str>),
     /// Those that pay at this limit.
     Limit(LimitId),
+}
+
+/// A backoff window as routes see it.
+#[derive(Clone, Debug)]
+pub(crate) struct Overlay {
+    pub key: Arc<str>,
+    pub scope: Scope,
+    /// The limit that holds calls.
+    pub limit: LimitId,
+    /// Calls go throttled until then.
+    pub tail: Nanos,
 }
 
 impl Engine {

@@ -96,7 +96,7 @@ impl Engine {
             let Some(took) = spread.and_then(|spread| spread.most_keep_to()) else { continue };
             let flows = rate.units() as f64 / rate.window().as_secs_f64() * took.as_secs_f64();
             let bound = (flows.ceil() as u64).max(1);
-            let before = self.upstream.school.herds.insert(index, bound);
+            let before = self.routing.herds.insert(index, bound);
             if before != Some(bound) && service.is_some_and(|service| self.throttles_by(index, service)) {
                 self.throttle_at_most(index, bound, now);
             }
@@ -163,7 +163,7 @@ impl Engine {
         let throttle = match self.throttle_of(&level) {
             Some(known) => known,
             None => {
-                let bound = self.upstream.school.herds.get(&spec).copied().filter(|_| throttled)?;
+                let bound = self.routing.herds.get(&spec).copied().filter(|_| throttled)?;
                 let definition = Definition::in_flight(Counts::Throttled(bound), Reserve::default());
                 self.define_one(&level, definition, per_key, now)
             }

@@ -4,9 +4,10 @@
 //! over them are still methods of [`Engine`](super::Engine).
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
+use std::time::Duration;
 
 use hashbrown::{DefaultHashBuilder, HashMap};
 
@@ -23,6 +24,7 @@ use super::pump::Candidate;
 use super::retired::Retired;
 use super::route::{LoopType, MAX_KEY_SKELETONS, Service, Skeleton, SkeletonKey};
 use super::school::School;
+use super::scope::Overlay;
 use super::windows::Window;
 use super::{Ticket, Units, Verdict};
 use crate::call::Shape;
@@ -50,6 +52,21 @@ pub(super) struct Limits {
     pub dropped_debt: HashMap<LimitId, u64>,
     /// What the config no longer has, and still counts.
     pub retired: Retired,
+    /// The time before which the fast path is open: then a window, a ramp or a slot held from before a restart is due.
+    pub attention: Nanos,
+    /// By how much calls may overtake each other on their way before replies show it.
+    pub apart: Duration,
+    /// Limits that changed since their snapshot was taken, if snapshots are kept.
+    pub unsaved: Option<BTreeSet<LimitId>>,
+}
+
+impl Limits {
+    /// Notes that a limit's snapshot is out of date. Returns whether snapshots are kept.
+    pub fn note_unsaved(&mut self, limit: LimitId) -> bool {
+        let Some(unsaved) = &mut self.unsaved else { return false };
+        unsaved.insert(limit);
+        true
+    }
 }
 
 impl Index<LimitId> for Limits {
@@ -95,6 +112,10 @@ pub(super) struct Routing {
     pub loops: Loops,
     /// The salt of the fingerprints that API keys are named by.
     pub salt: Salt,
+    /// Backoff windows as routes see them: a limit that joins the routes of a scope.
+    pub overlays: Vec<Overlay>,
+    /// How many calls may be in flight at once while calls go throttled, by the definition of the rate that they share.
+    pub herds: BTreeMap<SpecId, u64>,
 }
 
 impl Default for Routing {
@@ -113,6 +134,8 @@ impl Default for Routing {
             shapes: HashMap::new(),
             loops: Loops::default(),
             salt: Salt::default(),
+            overlays: Vec::new(),
+            herds: BTreeMap::new(),
         }
     }
 }
@@ -133,8 +156,6 @@ pub(super) struct Upstream {
     pub windows: Vec<Window>,
     /// What all limits of windows are made from.
     pub window_spec: SpecId,
-    /// When the first window is to be looked at: it no longer throttles or holds calls.
-    pub windows_due: Nanos,
     /// The breaker that each call in flight went through, and in which of its states.
     pub passes: Vec<Option<Passed>>,
     /// Whether a new call waits for a breaker that is open.
@@ -150,7 +171,6 @@ impl Default for Upstream {
         Upstream {
             windows: Vec::new(),
             window_spec: SpecId::NIL,
-            windows_due: Nanos::NEVER,
             passes: Vec::new(),
             patient: false,
             school: School::default(),

@@ -29,7 +29,7 @@ use super::change::ChangeError;
 use super::ended::Exhausted;
 use super::layout::Use;
 use super::news::News;
-use super::scope::Scope;
+use super::scope::{Overlay, Scope};
 use super::{Engine, InFlightCall, SLOT};
 use crate::algorithm::Meter;
 use crate::limit::Limit;
@@ -51,13 +51,7 @@ const RELEASED: u32 = 8;
 /// A backoff window.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
-    pub key: Arc<str>,
-    scope: Scope,
-    /// The limit that holds calls.
-    pub limit: LimitId,
     until: Nanos,
-    /// Until when calls go throttled.
-    tail: Nanos,
     /// Until when an operator set it: that is not bounded as what replies ask for is.
     by_hand: Nanos,
     /// How many refusals came in a row, and when the latest of them did.
@@ -125,24 +119,24 @@ impl Engine {
         let now = self.clock(now);
         self.advance(now);
         let scope = self.scope_named(key);
-        let is_below = |window: &Window| {
+        let is_below = |overlay: &Overlay| {
             let below =
-                window.key.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-            below || Some(&window.scope) == scope.as_ref()
+                overlay.key.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            below || Some(&overlay.scope) == scope.as_ref()
         };
         let mut was = false;
         for index in (0..self.upstream.windows.len())
-            .filter(|index| is_below(&self.upstream.windows[*index]))
+            .filter(|index| is_below(&self.routing.overlays[*index]))
             .collect::<Vec<_>>()
         {
-            let window = &mut self.upstream.windows[index];
-            was |= window.tail > now;
-            let cleared = (window.until > now).then(|| window.key.clone());
+            let (window, overlay) = (&mut self.upstream.windows[index], &mut self.routing.overlays[index]);
+            was |= overlay.tail > now;
+            let cleared = (window.until > now).then(|| overlay.key.clone());
             window.until = window.until.min(now);
-            window.tail = window.tail.min(now);
+            overlay.tail = overlay.tail.min(now);
             window.by_hand = window.by_hand.min(now);
             window.refusals = 0;
-            let limit = window.limit;
+            let limit = overlay.limit;
             if let Meter::Hold(hold) = &mut self.limits[limit].meter {
                 hold.open(now);
             }
@@ -160,13 +154,14 @@ impl Engine {
     /// Every window that is open or has a tail, by key.
     pub fn backoffs(&mut self, now: Nanos) -> Vec<BackoffStatus> {
         let now = self.clock(now);
-        let live = self.upstream.windows.iter().filter(|window| window.tail > now || window.until > now);
+        let all = self.upstream.windows.iter().zip(&self.routing.overlays);
+        let live = all.filter(|(window, overlay)| overlay.tail > now || window.until > now);
         let mut all: Vec<BackoffStatus> = live
-            .map(|window| BackoffStatus {
-                key: window.key.clone(),
+            .map(|(window, overlay)| BackoffStatus {
+                key: overlay.key.clone(),
                 open_for: window.until.since(now),
-                throttled_for: window.tail.since(now),
-                waiting: self.waiting_at(window.limit),
+                throttled_for: overlay.tail.since(now),
+                waiting: self.waiting_at(overlay.limit),
             })
             .collect();
         all.sort_by(|one, other| one.key.cmp(&other.key));
@@ -209,7 +204,7 @@ impl Engine {
             if window.refusals == 0 || call.at <= window.refused_at {
                 continue;
             }
-            let slot = self.slot_on(&window.scope, call.skeleton);
+            let slot = self.slot_on(&self.routing.overlays[index].scope, call.skeleton);
             if slot.is_some_and(|slot| slot == SLOT || call.units[slot as usize] > 0) {
                 self.upstream.windows[index].refusals = 0;
             }
@@ -231,18 +226,18 @@ impl Engine {
     /// Opens a window for `span`, or extends it. After its end calls go at least `pace` apart for a time.
     fn open_window(&mut self, index: usize, span: Duration, pace: Duration, now: Nanos) {
         self.facts_changed();
-        let rules = self.rules_of(&self.upstream.windows[index].scope);
+        let rules = self.rules_of(&self.routing.overlays[index].scope);
         self.begin_to_throttle(index, now);
-        let window = &mut self.upstream.windows[index];
+        let (window, overlay) = (&mut self.upstream.windows[index], &mut self.routing.overlays[index]);
         let before = window.until;
         window.until = window.until.max(now.after(span));
-        window.tail = window.tail.max(window.until.after(rules.window));
-        let Window { limit, until, tail, .. } = *window;
+        overlay.tail = overlay.tail.max(window.until.after(rules.window));
+        let (until, limit, tail) = (window.until, overlay.limit, overlay.tail);
         if until > before.max(now) {
-            let key = window.key.clone();
+            let key = overlay.key.clone();
             self.announce(News::WindowOpened { key, until });
         }
-        self.upstream.windows_due = self.upstream.windows_due.min(tail);
+        self.limits.attention = self.limits.attention.min(tail);
         if rules.waits
             && let Meter::Hold(hold) = &mut self.limits[limit].meter
         {
@@ -261,9 +256,9 @@ impl Engine {
 
     /// A window is about to open. Services of which calls go throttled already go on as they began to.
     fn begin_to_throttle(&mut self, index: usize, now: Nanos) {
-        let live = self.upstream.windows.iter().filter(|window| window.tail > now);
-        let throttled: Vec<Option<ServiceId>> = live.map(|window| self.service_in(&window.scope)).collect();
-        let own = self.service_in(&self.upstream.windows[index].scope);
+        let live = self.routing.overlays.iter().filter(|overlay| overlay.tail > now);
+        let throttled: Vec<Option<ServiceId>> = live.map(|overlay| self.service_in(&overlay.scope)).collect();
+        let own = self.service_in(&self.routing.overlays[index].scope);
         if !throttled.contains(&None) {
             let begins =
                 |service| own.is_none_or(|own| own == service) && !throttled.contains(&Some(service));
@@ -274,7 +269,7 @@ impl Engine {
     /// The window of a scope, made if there is none.
     fn window_of(&mut self, scope: Scope, now: Nanos) -> usize {
         let scope = self.known_scope(scope, now);
-        if let Some(index) = self.upstream.windows.iter().position(|window| window.scope == scope) {
+        if let Some(index) = self.routing.overlays.iter().position(|overlay| overlay.scope == scope) {
             return index;
         }
         let spec = self.upstream.window_spec;
@@ -282,17 +277,8 @@ impl Engine {
         let limit = self.add_limit(Limit::new(spec, &self.limits.specs[spec], meter, self.limits.epoch));
         let key = self.key_of(&scope);
         let never = Nanos::ZERO;
-        let (until, tail, by_hand, refused_at) = (never, never, never, never);
-        self.upstream.windows.push(Window {
-            key,
-            scope,
-            limit,
-            until,
-            tail,
-            by_hand,
-            refusals: 0,
-            refused_at,
-        });
+        self.upstream.windows.push(Window { until: never, by_hand: never, refusals: 0, refused_at: never });
+        self.routing.overlays.push(Overlay { key, scope, limit, tail: never });
         let index = self.upstream.windows.len() - 1;
         self.reroute(&self.concerned(index), now);
         index
@@ -321,7 +307,7 @@ impl Engine {
     fn forget_windows(&mut self, now: Nanos) {
         let mut over = BTreeSet::new();
         for index in (0..self.upstream.windows.len()).rev() {
-            let Window { limit, tail, ref scope, .. } = self.upstream.windows[index];
+            let Overlay { limit, tail, ref scope, .. } = self.routing.overlays[index];
             let held = &self.limits[limit];
             let waited_for = held.contention.as_ref().is_some_and(|contention| contention.bound > 0);
             let row_counts = self.upstream.windows[index].row_ends() > now;
@@ -337,7 +323,8 @@ impl Engine {
             if own_route && concerned.iter().any(is_used) {
                 continue;
             }
-            let window = self.upstream.windows.remove(index);
+            self.upstream.windows.remove(index);
+            let window = self.routing.overlays.remove(index);
             self.reroute(&concerned, now);
             self.remove_limit(window.limit);
             if let Scope::OtherModel(service, model) = window.scope {
@@ -361,7 +348,7 @@ impl Engine {
     /// The throttled time of some windows is over.
     pub(super) fn end_tails(&mut self, now: Nanos) {
         let orphans = self.release_orphans(now);
-        let is_over = |index: &usize| self.upstream.windows[*index].tail <= now;
+        let is_over = |index: &usize| self.routing.overlays[*index].tail <= now;
         let over: Vec<usize> = (0..self.upstream.windows.len()).filter(is_over).collect();
         let concerned = over.into_iter().flat_map(|index| self.concerned(index));
         let throttled = |skeleton: &RouteId| self.routing.skeletons[*skeleton].throttled;
@@ -369,17 +356,17 @@ impl Engine {
         self.reroute(&freed, now);
         self.forget_windows(now);
         // Those that are left: when they throttle nobody any more, and when they hold nobody any more.
-        let ends =
-            self.upstream.windows.iter().flat_map(|window| {
-                [window.tail, self.limits[window.limit].meter.full_at(), window.row_ends()]
-            });
+        let ends = self.upstream.windows.iter().zip(&self.routing.overlays).flat_map(|(window, overlay)| {
+            [overlay.tail, self.limits[overlay.limit].meter.full_at(), window.row_ends()]
+        });
         let ends = ends.chain([self.upstream.school.ramp_due, orphans]).filter(|end| *end > now);
-        self.upstream.windows_due = ends.min().unwrap_or(Nanos::NEVER);
+        self.limits.attention = ends.min().unwrap_or(Nanos::NEVER);
     }
 
     /// Returns every window's key and its ends: its own, that of its tail, and the one that an operator set.
     pub(super) fn window_ends(&self) -> impl Iterator<Item = (&Arc<str>, [Nanos; 3])> {
-        self.upstream.windows.iter().map(|window| (&window.key, [window.until, window.tail, window.by_hand]))
+        let all = self.upstream.windows.iter().zip(&self.routing.overlays);
+        all.map(|(window, overlay)| (&overlay.key, [window.until, overlay.tail, window.by_hand]))
     }
 
     /// Opens a window that was open before a restart. Versions before the bound on waits may have kept a longer one.
@@ -388,8 +375,10 @@ impl Engine {
         let longest = self.service_in(&scope).map(|service| now.after(self.longest_wait(service)));
         let until = longest.map_or(until, |longest| until.min(longest.max(by_hand)));
         self.back_off(scope.clone(), until.since(now), now);
-        if let Some(window) = self.upstream.windows.iter_mut().find(|window| window.scope == scope) {
-            window.tail = tail.min(window.tail).max(window.until);
+        let found = self.routing.overlays.iter().position(|overlay| overlay.scope == scope);
+        if let Some(index) = found {
+            let (window, overlay) = (&mut self.upstream.windows[index], &mut self.routing.overlays[index]);
+            overlay.tail = tail.min(overlay.tail).max(window.until);
             window.by_hand = by_hand;
         }
     }
@@ -397,12 +386,13 @@ impl Engine {
     /// After another config came into force: windows of what is gone go too.
     pub(super) fn keep_windows(&mut self, now: Nanos) {
         for index in (0..self.upstream.windows.len()).rev() {
-            let window = &self.upstream.windows[index];
-            let scope = self.scope_named(&window.key).filter(|_| window.tail > now);
+            let overlay = &self.routing.overlays[index];
+            let scope = self.scope_named(&overlay.key).filter(|_| overlay.tail > now);
             match scope {
-                Some(scope) => self.upstream.windows[index].scope = scope,
+                Some(scope) => self.routing.overlays[index].scope = scope,
                 None => {
-                    let Window { limit, key, until, tail, by_hand, .. } = self.upstream.windows.remove(index);
+                    let Window { until, by_hand, .. } = self.upstream.windows.remove(index);
+                    let Overlay { limit, key, tail, .. } = self.routing.overlays.remove(index);
                     self.remove_limit(limit);
                     self.retire_window(key.clone(), [until, tail, by_hand]);
                     if until > now {
@@ -414,8 +404,8 @@ impl Engine {
         for service in self.routing.services.iter_mut() {
             service.other_models.clear();
         }
-        for window in &self.upstream.windows {
-            if let Scope::OtherModel(service, model) = &window.scope {
+        for overlay in &self.routing.overlays {
+            if let Scope::OtherModel(service, model) = &overlay.scope {
                 self.routing.services[*service].other_models.push(model.clone());
             }
         }
@@ -436,14 +426,14 @@ impl Engine {
 
     /// Whether a window belongs to a limit.
     pub(super) fn has_window(&self, limit: LimitId) -> bool {
-        self.upstream.windows.iter().any(|window| window.scope == Scope::Limit(limit))
+        self.routing.overlays.iter().any(|overlay| overlay.scope == Scope::Limit(limit))
     }
 
     /// What the windows add to a route: the limits, and whether its calls go throttled.
     pub(super) fn windows_on(&self, skeleton: RouteId, now: Nanos) -> (Vec<Use>, bool) {
         let on_it = self
-            .upstream
-            .windows
+            .routing
+            .overlays
             .iter()
             .filter_map(|window| Some((window, self.slot_on(&window.scope, skeleton)?)));
         let mut throttled = false;
@@ -457,7 +447,7 @@ impl Engine {
 
     /// The routes that a window is on.
     fn concerned(&self, index: usize) -> BTreeSet<RouteId> {
-        let window = &self.upstream.windows[index];
+        let window = &self.routing.overlays[index];
         let known = self.routing.skeleton_index.values().copied();
         known.filter(|skeleton| self.slot_on(&window.scope, *skeleton).is_some()).collect()
     }
