@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
-use tidegate_core::Config;
-use tidegate_core::rate::Rate;
+use tidegate_core::{Config, Rate};
 use tidegate_sim::{
     Arrivals, Faults, Options, Report, Scenario, Spread, UpstreamLimit, UpstreamSpec, Workload, prove,
 };

@@ -8,7 +8,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use tidegate_core::reply::{MAX_MS, Reader, StreamReader, UnixMillis};
-use tidegate_core::vendor::all;
+use tidegate_core::vendors::all;
 
 fuzz_target!(|data: &[u8]| {
     let Some((head, rest)) = data.split_first_chunk::<4>() else { return };

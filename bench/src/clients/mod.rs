@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
-use tidegate_core::rate::Rate;
+use tidegate_core::Rate;
 use tidegate_sim::upstream::http::{LimitedServer, Options, Record};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use tidegate_core::Dimension;
-use tidegate_core::rate::Rate;
+use tidegate_core::{Dimension, Rate};
 use tidegate_sim::{HeaderStyle, Model, Spread, UpstreamLimit, UpstreamSpec};
 
 /// What stands for a minute.

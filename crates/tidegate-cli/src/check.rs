@@ -7,8 +7,8 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::{Value, json};
 use tidegate_core::Config;
+use tidegate_core::config::presets;
 use tidegate_core::config::{ConfigError, ConfigErrors, Document, ServiceConfig, schema};
-use tidegate_core::presets;
 use tidegate_server::in_force::{self, InForce};
 use tidegate_sim::ScenarioFile;
 

@@ -7,10 +7,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use tidegate_core::Dimension;
 use tidegate_core::config::units::{UnitError, WrittenRate, parse_count, parse_duration, parse_rate_of};
-use tidegate_core::rate::Rate;
-use tidegate_core::time::whole_nanos;
+use tidegate_core::{Dimension, Rate, whole_nanos};
 use tidegate_sim::upstream::http::{LimitedServer, Options};
 use tidegate_sim::{HeaderStyle, Model, Neighbour, Outage, Spread, UpstreamLimit, UpstreamSpec};
 

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use crate::time::Nanos;
+use crate::model::time::Nanos;
 
 /// An unanswered question is asked again after this long.
 const ASK_AGAIN: Duration = Duration::from_secs(1);

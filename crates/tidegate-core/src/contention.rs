@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 
+use crate::model::time::Nanos;
+use crate::model::tree::NIL;
 use crate::model::{LaneId, LimitId, LoopId};
-use crate::time::Nanos;
-use crate::tree::NIL;
 
 /// Orders lanes inside a class: start tag, arrival of its first call, the lane itself.
 pub(crate) type LaneKey = (u128, u64, LaneId);

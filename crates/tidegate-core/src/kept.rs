@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::algorithm::{Bucket, Meter, SlidingWindow};
 use crate::limit::{Counts, Definition};
-use crate::rate::{Algorithm, MAX_UNITS, Rate};
-use crate::time::{Nanos, whole_nanos};
+use crate::model::rate::{Algorithm, MAX_UNITS, Rate};
+use crate::model::time::{Nanos, whole_nanos};
 
 /// A limit, as it was when this was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

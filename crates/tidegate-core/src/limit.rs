@@ -10,12 +10,12 @@ use crate::allotment::Allotment;
 use crate::breaker::BreakerPolicy;
 use crate::config::{Origin, RateLimit, Reserve};
 use crate::contention::Contention;
-use crate::dimension::Dimension;
 use crate::learn::Learned;
+use crate::model::dimension::Dimension;
+use crate::model::priority::Priority;
+use crate::model::rate::{Algorithm, Rate, WindowName};
+use crate::model::time::Nanos;
 use crate::model::{LimitId, LoopId, SpecId};
-use crate::priority::Priority;
-use crate::rate::{Algorithm, Rate, WindowName};
-use crate::time::Nanos;
 
 /// Windows up to this long are paced.
 const PACED: Duration = Duration::from_secs(60);

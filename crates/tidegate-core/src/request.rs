@@ -20,7 +20,7 @@ mod form;
 mod glimpse;
 
 use crate::json::narrow;
-use crate::vendor::Estimate;
+use crate::vendors::Estimate;
 
 /// About so many characters are a token, in English and in code.
 const CHARACTERS_A_TOKEN: u64 = 4;
@@ -204,7 +204,7 @@ pub fn begins_as_json(body: &[u8]) -> bool {
 /// ```
 #[must_use]
 pub fn normal_path(path: &str) -> std::borrow::Cow<'_, str> {
-    crate::endpoint::normal(path)
+    crate::model::endpoint::normal(path)
 }
 
 /// The model that a path names, for APIs that have it there and not in the body: Gemini, Bedrock, and the
@@ -340,7 +340,7 @@ mod tests {
             (r#""max_tokens":5,"max_tokens":null"#, None),
             (r#""max_tokens":null,"max_tokens":7"#, Some(7)),
             (r#""max_completion_tokens":-1,"max_tokens":7"#, None),
-            (r#""max_tokens":1e300"#, Some(crate::rate::MAX_UNITS)),
+            (r#""max_tokens":1e300"#, Some(crate::model::rate::MAX_UNITS)),
             (r#""MAX_Tokens":7"#, Some(7)),
             (r#""max\u005ftokens":7"#, Some(7)),
             (r#""n":1.0"#, None),

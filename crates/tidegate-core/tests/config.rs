@@ -4,16 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
+use tidegate_core::config::presets;
 use tidegate_core::config::units::WrittenRate;
 use tidegate_core::config::{
     AlertsConfig, BreakerConfig, BreakerScope, Config, Headers, JitterKind, Limits, LoopTypeConfig, Mode,
     Origin, QueueConfig, Queued, RateLimit, Reserve, RetryConfig, ServiceConfig, SettleRule, StateConfig,
 };
-use tidegate_core::dimension::Dimension;
-use tidegate_core::presets;
-use tidegate_core::priority::Priority;
-use tidegate_core::rate::{Algorithm, Rate};
 use tidegate_core::retry::Growth;
+use tidegate_core::{Algorithm, Dimension, Priority, Rate};
 
 /// The example that users are shown, with every section.
 const EXAMPLE: &str = r#"listen = "127.0.0.1:8429"

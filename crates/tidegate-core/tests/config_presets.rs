@@ -5,11 +5,10 @@ mod marks;
 use std::time::Duration;
 
 use marks::assert_errors;
-use tidegate_core::Config;
+use tidegate_core::config::presets;
 use tidegate_core::config::units::WrittenRate;
 use tidegate_core::config::{Limits, Origin, RateLimit, ServiceConfig, SettleRule};
-use tidegate_core::presets;
-use tidegate_core::rate::Algorithm;
+use tidegate_core::{Algorithm, Config};
 
 fn service(keys: &str) -> ServiceConfig {
     let text = format!("[services.s]\n{keys}");

@@ -6,7 +6,7 @@ use marks::{assert_errors, errors_of, unmark};
 use tidegate_core::Config;
 use tidegate_core::config::SettleRule;
 use tidegate_core::reply::{Kind, ResetForm, UnixMillis, Verdict};
-use tidegate_core::vendor::{Profiles, ZeroLimit};
+use tidegate_core::vendors::{Profiles, ZeroLimit};
 
 fn parse(text: &str) -> Config {
     Config::parse(text, "tidegate.toml").unwrap_or_else(|errors| panic!("{text}\n{errors}"))

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use common::dice::{Dice, for_seeds};
 use tidegate_core::config::{Limits, RateLimit, ServiceConfig};
-use tidegate_core::rate::{Algorithm, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Rate};
 use tidegate_core::{
-    Admission, Call, Config, Cost, Dimension, Engine, Grant, Nanos, Priority, Ticket, Verdict,
+    Admission, Algorithm, Call, Config, Cost, Dimension, Engine, Grant, MAX_UNITS, MAX_WINDOW, MIN_WINDOW,
+    Nanos, Priority, Rate, Ticket, Verdict,
 };
 
 const SECOND: u64 = 1_000_000_000;

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use proptest::prelude::*;
 use serde_json::Value;
 use tidegate_core::reply::{MAX_MS, Reader, Reading, StreamReader, UnixMillis};
-use tidegate_core::vendor::{all, by_name};
+use tidegate_core::vendors::{all, by_name};
 
 const NOW: UnixMillis = UnixMillis(1_763_200_000_000);
 

@@ -5,8 +5,7 @@ mod common;
 use std::time::Duration;
 
 use tidegate_core::engine::{Ended, Engine, Fate, LearnedLimit, Lesson, Told};
-use tidegate_core::rate::Algorithm;
-use tidegate_core::{Call, Cost, Dimension, Grant, Nanos};
+use tidegate_core::{Algorithm, Call, Cost, Dimension, Grant, Nanos};
 
 use common::plain::{at, engine};
 

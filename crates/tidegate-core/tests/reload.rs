@@ -4,8 +4,7 @@ mod common;
 
 use common::World;
 use tidegate_core::config::RateLimit;
-use tidegate_core::rate::{Algorithm, Rate};
-use tidegate_core::{Call, Config, Dimension, Engine, Nanos, Priority};
+use tidegate_core::{Algorithm, Call, Config, Dimension, Engine, Nanos, Priority, Rate};
 
 use std::time::Duration;
 

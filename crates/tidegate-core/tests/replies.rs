@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use tidegate_core::reply::{Reader, Reading, UnixMillis};
-use tidegate_core::vendor::{Profiles, by_name};
+use tidegate_core::vendors::{Profiles, by_name};
 
 /// The fields of a limit; what a vector leaves out must be unsaid.
 const LIMIT_FIELDS: [&str; 11] = [
@@ -169,7 +169,7 @@ fn every_vendor_is_documented_and_has_its_replies() {
         .chain(&vectors(FURTHER))
         .map(|vector| by_name(vector["vendor"].as_str().unwrap()).unwrap().name)
         .collect();
-    for vendor in tidegate_core::vendor::all() {
+    for vendor in tidegate_core::vendors::all() {
         assert!(page.contains(&format!("`{}`", vendor.name)), "{} is not in docs/vendors.md", vendor.name);
         assert!(stored.contains(vendor.name), "{} has no stored reply", vendor.name);
     }

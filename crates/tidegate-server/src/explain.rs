@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate::{Call, Explained, Gate, Outlook, Refused, Terms};
-use tidegate_core::rate::Rate;
+use tidegate_core::Rate;
 
 use crate::learned;
 use crate::refusal::millis;

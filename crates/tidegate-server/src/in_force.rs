@@ -9,11 +9,10 @@
 //! ```
 
 use serde_json::{Value, json};
-use tidegate_core::Config;
+use tidegate_core::config::presets::{self, Preset, Tier};
 use tidegate_core::config::units::WrittenRate;
 use tidegate_core::config::{Limits, Origin, RateLimit, ServiceConfig};
-use tidegate_core::presets::{self, Preset, Tier};
-use tidegate_core::rate::WindowName;
+use tidegate_core::{Config, WindowName};
 
 /// One limit.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tidegate::Config;
 use tidegate_core::config::units::{WrittenRate, parse_rate_of};
 use tidegate_core::config::{Limits, Origin, RateLimit};
-use tidegate_core::rate::{Algorithm, WindowName};
+use tidegate_core::{Algorithm, WindowName};
 
 /// How much a limit allows.
 #[derive(Clone, Debug, PartialEq)]

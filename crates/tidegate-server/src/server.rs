@@ -408,7 +408,7 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 /// The config as it is in a sidecar.
 pub(crate) fn with_defaults(mut config: Config) -> Config {
     if config.services.is_empty() {
-        config.services = tidegate_core::presets::served();
+        config.services = tidegate_core::config::presets::served();
     }
     for service in config.services.values_mut() {
         service.queue.timeout.get_or_insert(TIMEOUT);

@@ -7,7 +7,7 @@ use http::header::HeaderValue;
 use http::{Response, StatusCode};
 use serde_json::{Map, Value, json};
 use tidegate::Refused;
-use tidegate_core::vendor::Vendor;
+use tidegate_core::vendors::Vendor;
 
 use crate::body::{Body, json as answer};
 use crate::refusal::{self, millis};

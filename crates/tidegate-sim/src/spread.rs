@@ -90,7 +90,7 @@ pub(crate) fn exponential(mean: f64, dice: &mut Dice) -> u64 {
 }
 
 fn nanos(span: Duration) -> u64 {
-    tidegate_core::time::whole_nanos(span)
+    tidegate_core::whole_nanos(span)
 }
 
 #[cfg(test)]

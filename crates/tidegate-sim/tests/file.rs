@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tidegate_core::rate::Rate;
-use tidegate_core::{Dimension, Priority};
+use tidegate_core::{Dimension, Priority, Rate};
 use tidegate_sim::upstream::Reserves;
 use tidegate_sim::{
     Arrivals, ClockStep, Crash, Dice, HeaderStyle, LenderSpec, LiveChange, Model, NewLimit, Outage, Scenario,

@@ -46,8 +46,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use portable_atomic::AtomicU128;
-use tidegate_core::rate::MAX_UNITS;
-use tidegate_core::time::Nanos;
+use tidegate_core::{MAX_UNITS, Nanos};
 
 use crate::clock::ClockSource;
 use crate::limiter::{InvalidLimit, RateLimitError, RateLimiter};

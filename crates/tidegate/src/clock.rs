@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant as StdInstant, SystemTime};
 
-use tidegate_core::time::{Nanos, whole_nanos};
+use tidegate_core::{Nanos, whole_nanos};
 use tokio::time::Instant as TokioInstant;
 
 /// A source of time that a limiter can be given in place of the system's.

@@ -77,6 +77,5 @@ pub use tidegate_core::engine::{
     News, Outlook, Place, ServiceCounts, Terms,
 };
 pub use tidegate_core::retry::{self, RetryPolicy};
-pub use tidegate_core::time::Nanos;
-pub use tidegate_core::{Call, Cost, Dimension, Priority, Reason};
+pub use tidegate_core::{Call, Cost, Dimension, Nanos, Priority, Reason};
 pub use window::SlidingWindow;

@@ -12,7 +12,7 @@ use http::HeaderMap;
 use tidegate_core::engine::{Ended, Fate};
 use tidegate_core::reply::{Reader, Reading, UnixMillis};
 use tidegate_core::retry::{Failure, FailureKind};
-use tidegate_core::vendor::Counting;
+use tidegate_core::vendors::Counting;
 use tidegate_core::{Cost, Dimension};
 
 /// How a call ended: what became of it, and what it really cost, where that is known.
@@ -327,7 +327,7 @@ mod tests {
     fn usage_is_counted_as_the_vendor_does() {
         let body = br#"{"usage": {"input_tokens": 10, "cache_read_input_tokens": 90, "output_tokens": 5}}"#;
         let Err(unread) = reply(200, &[]).body(body).into_known() else { panic!("there is a body") };
-        let vendor = tidegate_core::vendor::by_name("anthropic").expect("known");
+        let vendor = tidegate_core::vendors::by_name("anthropic").expect("known");
         let (ended, _) = unread.read(&Reader::of(vendor), vendor.counting, UnixMillis(0));
         let cost = ended.cost.expect("a cost");
         assert_eq!(cost.units(&Dimension::InputTokens), 10, "what came from the cache is free");

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use tidegate_core::engine::{Departure, Ended};
 use tidegate_core::retry::Failure;
-use tidegate_core::time::whole_nanos;
-use tidegate_core::{Cost, Grant, Nanos};
+use tidegate_core::{Cost, Grant, Nanos, whole_nanos};
 
 use crate::gate::Shared;
 use crate::outcome::Outcome;

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tidegate_core::Call;
-use tidegate_core::presets;
+use tidegate_core::config::presets;
 use tidegate_core::reply::Reader;
 use tidegate_core::retry::{Budget, RetryPolicy};
-use tidegate_core::vendor::{Counting, Vendor};
+use tidegate_core::vendors::{Counting, Vendor};
 
 use crate::config::Config;
 

@@ -1,6 +1,6 @@
 //! Salts of fingerprints, from the randomness of the operating system.
 
-use tidegate_core::fingerprint::Salt;
+use tidegate_core::Salt;
 
 /// Returns a salt that no other process has.
 ///

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use tidegate_core::config::{RateLimit, ServiceConfig};
-use tidegate_core::rate::{Algorithm, MAX_UNITS, Rate};
-use tidegate_core::{Call, Config, Dimension};
+use tidegate_core::{Algorithm, Call, Config, Dimension, MAX_UNITS, Rate};
 
 use crate::gate::Gate;
 use crate::limiter::InvalidLimit;

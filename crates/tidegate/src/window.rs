@@ -14,8 +14,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tidegate_core::algorithm::SlidingWindow as Counter;
-use tidegate_core::rate::{Rate, RateError};
-use tidegate_core::time::Nanos;
+use tidegate_core::{Nanos, Rate, RateError};
 
 use crate::clock::ClockSource;
 use crate::limiter::{InvalidLimit, RateLimitError, RateLimiter};

@@ -12,7 +12,7 @@ use std::path::Path;
 use clap::Args;
 use serde_json::{Value, json};
 use tidegate::{Call, Gate, Priority};
-use tidegate_core::presets;
+use tidegate_core::config::presets;
 
 use crate::config_file::{config, config_path};
 use crate::running::full;

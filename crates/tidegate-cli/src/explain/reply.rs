@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde::Serialize;
 use tidegate_core::reply::{Reader, Reading, UnixMillis};
-use tidegate_core::vendor::{Profiles, all, by_name};
+use tidegate_core::vendors::{Profiles, all, by_name};
 
 use super::raw_reply::RawReply;
 use super::text;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use tidegate_core::reply::{Limit, Reading, Verdict, WaitSource};
-use tidegate_core::vendor::by_name;
+use tidegate_core::vendors::by_name;
 
 /// Writes a reading as a person wants to read it.
 pub fn write(out: &mut impl Write, status: u16, reading: &Reading) -> io::Result<()> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tidegate::Config;
-use tidegate_core::presets;
+use tidegate_core::config::presets;
 
 use super::variables::{Caller, Service};
 use crate::running::full;

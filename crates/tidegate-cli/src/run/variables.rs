@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use tidegate::Priority;
-use tidegate_core::presets;
+use tidegate_core::config::presets;
 
 use crate::http::encoded;
 

@@ -19,8 +19,8 @@
 use std::time::Duration;
 
 use crate::algorithm::MOST_DEBT;
-use crate::rate::Rate;
-use crate::time::{Nanos, whole_nanos};
+use crate::model::rate::Rate;
+use crate::model::time::{Nanos, whole_nanos};
 
 /// A token bucket.
 #[derive(Clone, Debug)]

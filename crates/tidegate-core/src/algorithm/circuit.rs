@@ -3,7 +3,7 @@
 
 use crate::algorithm::UNBOUNDED;
 use crate::breaker::{Breaker, BreakerPolicy, Status};
-use crate::time::Nanos;
+use crate::model::time::Nanos;
 
 /// A breaker on the way of calls.
 #[derive(Clone, Debug)]

@@ -25,8 +25,8 @@ use jiff::tz::TimeZone;
 
 use super::stretches::{Range, Stretches};
 use crate::algorithm::{MOST_DEBT, UNBOUNDED};
-use crate::rate::Rate;
-use crate::time::{Nanos, whole_nanos};
+use crate::model::rate::Rate;
+use crate::model::time::{Nanos, whole_nanos};
 
 /// Where windows begin.
 #[derive(Clone, Debug)]

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use crate::algorithm::UNBOUNDED;
-use crate::time::Nanos;
+use crate::model::time::Nanos;
 
 /// How far apart calls go in the first second after the end.
 const PACE: Duration = Duration::from_millis(5);

@@ -7,7 +7,7 @@
 //! Neither knows when something comes back: `earliest` answers "now" or "never".
 
 use crate::algorithm::UNBOUNDED;
-use crate::time::Nanos;
+use crate::model::time::Nanos;
 
 /// Units in flight against a bound.
 #[derive(Clone, Debug)]

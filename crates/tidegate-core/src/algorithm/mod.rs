@@ -27,7 +27,7 @@ pub use hold::Hold;
 pub use in_flight::InFlight;
 pub use sliding::SlidingWindow;
 
-use crate::time::Nanos;
+use crate::model::time::Nanos;
 
 /// The debt of a limit is at most this many times N. What a call costs above that is dropped.
 pub const MOST_DEBT: u64 = 4;

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use super::slots::Slots;
 use crate::algorithm::{Bucket, MOST_DEBT, UNBOUNDED};
-use crate::rate::Rate;
-use crate::time::{Nanos, whole_nanos};
+use crate::model::rate::Rate;
+use crate::model::time::{Nanos, whole_nanos};
 
 /// A sliding window, paced or not.
 #[derive(Clone, Debug)]

@@ -18,10 +18,10 @@ mod policy;
 
 use std::time::Duration;
 
-use crate::recent::Recent;
-use crate::time::{Nanos, whole_nanos};
+use crate::model::recent::Recent;
+use crate::model::time::{Nanos, whole_nanos};
 
-pub use crate::invalid::InvalidPolicy;
+pub use crate::model::invalid::InvalidPolicy;
 pub use outcome::Outcome;
 pub use policy::BreakerPolicy;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::config::BreakerConfig;
-use crate::invalid::InvalidPolicy;
+use crate::model::invalid::InvalidPolicy;
 
 /// When a breaker opens, for how long, and how it closes again.
 ///

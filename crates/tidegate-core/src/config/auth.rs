@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::units::UnitError;
-use crate::priority::Priority;
+use crate::model::priority::Priority;
 
 /// Who may use a sidecar. Without tokens everybody may who reaches it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

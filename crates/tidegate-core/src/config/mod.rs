@@ -12,6 +12,7 @@ mod hint;
 mod parse;
 mod path;
 mod preset;
+pub mod presets;
 mod replies;
 mod requests;
 pub mod units;
@@ -20,11 +21,11 @@ mod warnings;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::dimension::Dimension;
-use crate::priority::Priority;
-use crate::rate::{Algorithm, Rate};
+use crate::model::dimension::Dimension;
+use crate::model::priority::Priority;
+use crate::model::rate::{Algorithm, Rate};
 use crate::retry::Growth;
-use crate::vendor::Profiles;
+use crate::vendors::Profiles;
 
 pub use adapting::{Adaptation, AdaptiveConfig, RampConfig};
 pub use auth::{AuthConfig, TokenConfig, TokenHash};

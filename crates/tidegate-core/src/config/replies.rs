@@ -1,9 +1,9 @@
 //! Whose replies a service gets.
 
 use super::{Config, ServiceConfig};
-use crate::presets;
+use crate::config::presets;
 use crate::reply::Reader;
-use crate::vendor::{Profiles, Vendor, by_name};
+use crate::vendors::{Profiles, Vendor, by_name};
 
 impl Config {
     /// The reader of a service's replies: its `profile`, else its preset's vendor; a service with neither, or

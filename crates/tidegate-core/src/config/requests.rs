@@ -1,15 +1,17 @@
 //! Whose a service is, and how its requests are counted.
 
-use super::Config;
-use crate::presets;
-use crate::vendor::{Counting, Vendor};
+use super::{Config, ServiceConfig};
+use crate::config::presets;
+use crate::model::endpoint;
+use crate::model::pattern::{Pattern, most_specific};
+use crate::vendors::{Counting, Vendor};
 
 impl Config {
     /// How a service counts the tokens of a call: as its vendor does, where it names one.
     ///
     /// ```
     /// use tidegate_core::Config;
-    /// use tidegate_core::vendor::Counting;
+    /// use tidegate_core::vendors::Counting;
     ///
     /// let config = Config::parse("[services.ours]\nprofile = \"anthropic\"\n", "tidegate.toml")?;
     /// assert!(!config.counting("ours").cached_counts);
@@ -27,5 +29,15 @@ impl Config {
         let service = self.services.get(service)?;
         let preset = || Some(presets::by_name(service.preset.as_deref()?)?.vendor());
         service.profile_base(&self.profiles).or_else(preset)
+    }
+}
+
+impl ServiceConfig {
+    /// The most specific of its endpoint patterns that matches a method and path.
+    #[must_use]
+    pub fn endpoint_pattern(&self, endpoint: &str) -> Option<&str> {
+        let patterns: Vec<Pattern> = self.endpoints.keys().map(|text| Pattern::of_endpoints(text)).collect();
+        let found = most_specific(patterns.iter().enumerate(), &endpoint::normal(endpoint))?;
+        self.endpoints.keys().nth(found).map(String::as_str)
     }
 }

@@ -7,7 +7,7 @@ use super::check::Problem;
 use super::hint::{nearest, quoted};
 use super::path::join;
 use super::{Config, ServiceConfig};
-use crate::presets::{self, Preset};
+use crate::config::presets::{self, Preset};
 
 impl Config {
     /// Returns the keys that are read, checked and have no effect in this version.

@@ -12,11 +12,11 @@ use super::roster::Roster;
 use super::route::Skeleton;
 use super::{Admission, Engine, Grant, MAX_UNIT_KINDS, Ticket, Units, Verdict};
 use crate::algorithm::UNBOUNDED;
-use crate::call::{Call, Estimated};
+use crate::model::call::{Call, Estimated};
+use crate::model::priority::Priority;
+use crate::model::refusal::{Reason, Refusal};
+use crate::model::time::Nanos;
 use crate::model::{LaneId, LimitId, WaiterId};
-use crate::priority::Priority;
-use crate::refusal::{Reason, Refusal};
-use crate::time::Nanos;
 
 impl Engine {
     /// Lets the call go now if that is seen at first sight: its route is known, nobody waits on it, and it fits. Else

@@ -6,8 +6,8 @@
 
 use super::Engine;
 use super::lane::{Arrived, Lane, Like, Waiter};
+use crate::model::time::Nanos;
 use crate::model::{BatchId, LaneId, WaiterId};
-use crate::time::Nanos;
 
 impl Engine {
     /// A call comes now. Every attempt of it enters the queue with this by

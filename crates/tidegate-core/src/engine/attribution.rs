@@ -17,9 +17,9 @@ use super::layout::Use;
 use super::lesson::Lesson;
 use super::{Engine, InFlightCall};
 use crate::limit::{Counts, Definition};
+use crate::model::rate::Algorithm;
+use crate::model::time::Nanos;
 use crate::model::{LimitId, SpecId};
-use crate::rate::Algorithm;
-use crate::time::Nanos;
 
 /// Resets are rounded to seconds and arrive late: by so much one may exceed the window.
 const ROUNDED: Duration = Duration::from_secs(2);

@@ -45,8 +45,8 @@ use crate::allotment::{Allotment, Loan};
 use crate::kept::{Impossible, Kept};
 use crate::learn::durations::Durations;
 use crate::limit::{Counts, Definition};
+use crate::model::time::Nanos;
 use crate::model::{LimitId, ServiceId, SpecId};
-use crate::time::Nanos;
 
 /// A promise is this part of a limit, or what flows in the time that a page takes, if that is more.
 const PART: u64 = 100;

@@ -18,8 +18,8 @@ use super::news::News;
 use super::scope::Scope;
 use super::status::LimitStatus;
 use super::{Engine, InFlightCall};
+use crate::model::time::Nanos;
 use crate::model::{LimitId, ServiceId};
-use crate::time::Nanos;
 
 /// The longest wait that a reply can ask for, if no longer window of its service is known.
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);

@@ -13,12 +13,12 @@ use super::{Engine, SLOT};
 use crate::algorithm::Meter;
 use crate::breaker::BreakerPolicy;
 use crate::config::{BreakerScope, Config, Limits, Problem, RateLimit, Reserve, ServiceConfig};
-use crate::dimension::Dimension;
 use crate::limit::{Counts, Definition, Spec};
+use crate::model::dimension::Dimension;
+use crate::model::pattern::Pattern;
+use crate::model::rate::{Algorithm, MAX_UNITS};
+use crate::model::time::Nanos;
 use crate::model::{LimitId, RouteId, RouteTag, SpecId};
-use crate::pattern::Pattern;
-use crate::rate::{Algorithm, MAX_UNITS};
-use crate::time::Nanos;
 
 /// The level of limits that every loop has for itself.
 const LOOP: &str = "loop";

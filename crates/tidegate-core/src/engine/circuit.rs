@@ -17,9 +17,9 @@ use super::{Engine, Grant, InFlightCall};
 use crate::algorithm::Meter;
 use crate::breaker::{Effect, Outcome, Pass, Status};
 use crate::limit::Limit;
+use crate::model::refusal::{Reason, Refusal};
+use crate::model::time::Nanos;
 use crate::model::{CallId, Id, LimitId, RouteId};
-use crate::refusal::{Reason, Refusal};
-use crate::time::Nanos;
 
 /// A breaker as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]

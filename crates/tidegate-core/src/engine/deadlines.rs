@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::model::time::Nanos;
 use crate::model::{Id, WaiterId};
-use crate::time::Nanos;
 
 /// The deadlines of the calls that wait, each known by a small number of its own.
 #[derive(Debug)]

@@ -14,8 +14,8 @@ use super::scope::Scope;
 use super::{Engine, InFlightCall};
 use crate::config::RampConfig;
 use crate::learn::ramp::Ramp;
+use crate::model::time::Nanos;
 use crate::model::{ServiceId, SpecId};
-use crate::time::Nanos;
 
 /// Whose pace it is: a service's, or one of its models', by its pattern.
 pub(super) type Paced = (ServiceId, Option<Box<str>>);

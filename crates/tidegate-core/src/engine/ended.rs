@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::call::Cost;
-use crate::dimension::Dimension;
+use crate::model::call::Cost;
+use crate::model::dimension::Dimension;
 use crate::reply::{Kind, Limit, Reading, Verdict};
 
 /// How a call ended.

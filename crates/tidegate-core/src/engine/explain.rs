@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::layout::Use;
 use super::{Engine, Ticket};
 use crate::algorithm::Meter;
-use crate::call::Call;
-use crate::dimension::Dimension;
 use crate::limit::Counts;
+use crate::model::call::Call;
+use crate::model::dimension::Dimension;
+use crate::model::priority::Priority;
+use crate::model::rate::{Algorithm, Rate};
+use crate::model::refusal::Refusal;
+use crate::model::time::Nanos;
 use crate::model::{LimitId, RouteId, SpecId};
-use crate::priority::Priority;
-use crate::rate::{Algorithm, Rate};
-use crate::refusal::Refusal;
-use crate::time::Nanos;
 
 /// A limit that a call must pass.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,7 +11,7 @@ use super::learned::LearnedLimit;
 use crate::algorithm::Meter;
 use crate::kept::is_zero;
 use crate::model::LimitId;
-use crate::time::{Nanos, whole_nanos};
+use crate::model::time::{Nanos, whole_nanos};
 
 /// What is kept beside the limits. Times are those of the engine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

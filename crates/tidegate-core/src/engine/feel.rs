@@ -5,13 +5,13 @@ use std::time::Duration;
 use super::lesson::Lesson;
 use super::school::Felt;
 use super::{Engine, InFlightCall};
-use crate::dimension::Dimension;
 use crate::learn::ceiling::{Ceiling, Tally};
 use crate::learn::spread;
 use crate::limit::{Counts, Definition};
+use crate::model::dimension::Dimension;
+use crate::model::rate::Algorithm;
+use crate::model::time::Nanos;
 use crate::model::{LimitId, SpecId};
-use crate::rate::Algorithm;
-use crate::time::Nanos;
 
 /// Where no more go at once or in a window, one that overtakes another may be one too many.
 const SMALL: u64 = 100;

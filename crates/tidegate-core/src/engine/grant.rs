@@ -7,9 +7,9 @@ use hashbrown::HashMap;
 
 use super::route::Skeleton;
 use super::{Engine, Units};
+use crate::model::priority::Priority;
+use crate::model::time::Nanos;
 use crate::model::{Arena, CallId, LimitId, LoopId, RouteId};
-use crate::priority::Priority;
-use crate::time::Nanos;
 
 /// Permission to go. It is given back exactly once: it cannot be copied, and both ways of ending it
 /// ([`Engine::finish`], [`Engine::cancel`]) take it.

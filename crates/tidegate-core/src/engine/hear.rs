@@ -7,13 +7,13 @@ use super::school::ON_ITS_WAY;
 use super::{Engine, InFlightCall};
 use crate::algorithm::Meter;
 use crate::config::Headers;
-use crate::dimension::Dimension;
 use crate::learn::evidence::Word;
 use crate::learn::mirror::{Mark, Mirror};
 use crate::limit::Definition;
+use crate::model::dimension::Dimension;
+use crate::model::rate::{MAX_UNITS, Rate};
+use crate::model::time::Nanos;
 use crate::model::{CallId, LimitId, SpecId};
-use crate::rate::{MAX_UNITS, Rate};
-use crate::time::Nanos;
 
 /// A reply that says that a limit is whole again in less than this part of its window tells of a burst, not of N.
 pub(super) const BURST_PART: u32 = 4;

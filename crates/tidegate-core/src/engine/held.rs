@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{Engine, Grant};
 use crate::model::LimitId;
-use crate::time::Nanos;
+use crate::model::time::Nanos;
 
 /// How many stations of a lane are kept.
 const KEPT: usize = 4;

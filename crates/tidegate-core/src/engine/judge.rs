@@ -14,9 +14,9 @@ use super::lane::Lane;
 use super::{Engine, Units};
 use crate::algorithm::UNBOUNDED;
 use crate::config::Reserve;
+use crate::model::priority::Priority;
+use crate::model::time::Nanos;
 use crate::model::{LaneId, LimitId};
-use crate::priority::Priority;
-use crate::time::Nanos;
 
 /// Above this many limits whose first lanes pass through one limit, only those whose time comes soon enough
 /// to matter are looked at. Below it all are, so that a small world is judged exactly.

@@ -12,12 +12,12 @@ use super::held::Stations;
 use super::layout::Use;
 use super::route::Skeleton;
 use super::{Engine, MAX_UNIT_KINDS, Units};
-use crate::call::Shape;
 use crate::contention::LaneKey;
+use crate::model::call::Shape;
+use crate::model::priority::Priority;
+use crate::model::time::Nanos;
+use crate::model::tree::NIL;
 use crate::model::{BatchId, LaneId, LimitId, LoopId, RouteId, WaiterId};
-use crate::priority::Priority;
-use crate::time::Nanos;
-use crate::tree::NIL;
 
 /// When a call first came, and before whom. See [`Engine::arrived`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,7 +88,7 @@ pub(crate) struct Run {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Like {
     pub units: Units,
-    pub estimated: crate::call::Estimated,
+    pub estimated: crate::model::call::Estimated,
     pub shape: Arc<Shape>,
 }
 

@@ -8,9 +8,9 @@
 //! a call's units are its cost as it stands.
 
 use super::{SLOT, Units};
-use crate::call::{Cost, known_index};
-use crate::dimension::Dimension;
 use crate::model::LimitId;
+use crate::model::call::{Cost, known_index};
+use crate::model::dimension::Dimension;
 
 /// One limit of a route, and which of the call's units it counts.
 pub(crate) type Use = (LimitId, u8);

@@ -6,13 +6,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Engine;
-use crate::call::Call;
 use crate::learn::Learned;
 use crate::limit::Counts;
+use crate::model::call::Call;
+use crate::model::rate::Algorithm;
+use crate::model::refusal::Refusal;
+use crate::model::time::Nanos;
 use crate::model::{LimitId, ServiceId, SpecId};
-use crate::rate::Algorithm;
-use crate::refusal::Refusal;
-use crate::time::Nanos;
 
 /// What was learned about a limit.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use super::{Engine, Units};
 use crate::algorithm::UNBOUNDED;
 use crate::allotment::{Allotment, Loan};
 use crate::model::LimitId;
-use crate::time::Nanos;
+use crate::model::time::Nanos;
 
 /// A limit wants units from its lender. The answer comes by [`Engine::lend`] or [`Engine::loan_failed`];
 /// without one it asks again.

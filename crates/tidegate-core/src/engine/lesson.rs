@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Engine;
-use crate::time::Nanos;
+use crate::model::time::Nanos;
 
 /// So many are kept for whoever asks; then the oldest go.
 const KEPT: usize = 1024;

@@ -15,9 +15,9 @@ use super::layout::Use;
 use super::pass::Arrival;
 use super::route::Skeleton;
 use super::{Engine, Ticket, Units, Verdict};
-use crate::call::Call;
+use crate::model::call::Call;
+use crate::model::time::Nanos;
 use crate::model::{BatchId, LaneId, WaiterId};
-use crate::time::Nanos;
 
 /// A line that should have moved so long ago is not left to its timer.
 const OVERDUE: Duration = Duration::from_millis(2);

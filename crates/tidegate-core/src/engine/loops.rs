@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use super::Engine;
 use super::loop_name::LoopName;
-use crate::call::Call;
 use crate::limit::Limit;
+use crate::model::call::Call;
+use crate::model::time::Nanos;
 use crate::model::{LimitId, LoopId};
-use crate::time::Nanos;
 
 /// The loop of calls that name none.
 pub(crate) const NO_LOOP: LoopId = LoopId::NIL;

@@ -83,11 +83,11 @@ use self::grant::{InFlightCall, InFlightCalls};
 use self::state::{Funding, Limits, Routing, Scheduler, Upstream};
 use crate::algorithm::Meter;
 use crate::config::Config;
-use crate::fingerprint::Salt;
+use crate::model::fingerprint::Salt;
+use crate::model::refusal::Refusal;
+use crate::model::time::Nanos;
 use crate::model::{Id, SpecId, WaiterId};
 pub(crate) use crate::model::{MAX_UNIT_KINDS, SLOT, Units};
-use crate::refusal::Refusal;
-use crate::time::Nanos;
 
 /// Shares are kept in millionths.
 pub(crate) const MILLION: i128 = 1_000_000;
@@ -178,7 +178,7 @@ impl Engine {
             if deadline > now {
                 break;
             }
-            self.refuse_waiting(waiter, crate::refusal::Reason::Timeout, now);
+            self.refuse_waiting(waiter, crate::model::refusal::Reason::Timeout, now);
             self.pump(now);
         }
     }

@@ -132,10 +132,10 @@ impl Engine {
 mod tests {
     use std::time::Duration;
 
-    use crate::call::Call;
     use crate::config::Config;
     use crate::engine::Engine;
-    use crate::time::Nanos;
+    use crate::model::call::Call;
+    use crate::model::time::Nanos;
 
     const CONFIG: &str = r#"
         [global]

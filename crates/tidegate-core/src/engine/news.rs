@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::Engine;
 use crate::breaker::Effect;
 use crate::model::LimitId;
-use crate::time::Nanos;
+use crate::model::time::Nanos;
 
 /// So many are kept for whoever asks; then the oldest go.
 const KEPT: usize = 1024;

@@ -9,8 +9,8 @@
 use super::lane::Lane;
 use super::{Engine, MILLION, Units};
 use crate::contention::{Class, Contention, LaneKey};
+use crate::model::time::{Nanos, whole_nanos};
 use crate::model::{LaneId, LimitId, LoopId, RouteId};
-use crate::time::{Nanos, whole_nanos};
 
 impl Engine {
     /// Makes `limit` the one that decides the lane's time.

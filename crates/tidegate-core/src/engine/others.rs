@@ -9,7 +9,7 @@ use super::lesson::Lesson;
 use super::school::{Marked, ON_ITS_WAY};
 use crate::algorithm::Meter;
 use crate::model::LimitId;
-use crate::time::Nanos;
+use crate::model::time::Nanos;
 
 /// What others take is looked at this many times in a window.
 const LOOKS: u32 = 20;

@@ -10,10 +10,10 @@ use super::judge::Role;
 use super::lane::Arrived;
 use super::pass::Arrival;
 use super::{Engine, MAX_UNIT_KINDS, Units};
-use crate::call::Call;
+use crate::model::call::Call;
+use crate::model::refusal::{Reason, Refusal};
+use crate::model::time::Nanos;
 use crate::model::{LaneId, LimitId};
-use crate::refusal::{Reason, Refusal};
-use crate::time::Nanos;
 
 /// What a call would meet if it came now.
 #[derive(Clone, Debug, PartialEq, Eq)]

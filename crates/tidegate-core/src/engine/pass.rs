@@ -10,12 +10,12 @@ use super::layout::Use;
 use super::loops::LoopRecord;
 use super::route::Skeleton;
 use super::{Engine, Grant, SLOT, Units};
-use crate::call::Call;
 use crate::limit::{Limit, Spec};
+use crate::model::call::Call;
+use crate::model::priority::Priority;
+use crate::model::refusal::Refusal;
+use crate::model::time::Nanos;
 use crate::model::{Arena, LimitId, LoopId, RouteId, SpecId};
-use crate::priority::Priority;
-use crate::refusal::Refusal;
-use crate::time::Nanos;
 
 /// A call on its way in: where it goes, for whom, and what it takes.
 pub(super) struct Arrival {

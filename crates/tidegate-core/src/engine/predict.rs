@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::lane::Arrived;
 use super::lane::{Lane, Like, Run};
 use super::{Engine, MAX_UNIT_KINDS, Ticket, Units};
+use crate::model::time::Nanos;
 use crate::model::{LaneId, LimitId, WaiterId};
-use crate::time::Nanos;
 
 /// Where a waiting call stands.
 #[derive(Clone, Debug, PartialEq, Eq)]

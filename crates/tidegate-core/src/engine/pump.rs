@@ -19,10 +19,10 @@ use super::layout::Use;
 use super::{Engine, Grant, MILLION, Ticket, Units, Verdict};
 use crate::algorithm::Meter;
 use crate::contention::LaneKey;
+use crate::model::priority::Priority;
+use crate::model::time::Nanos;
+use crate::model::tree::NIL;
 use crate::model::{LaneId, LimitId, LoopId, RouteId, WaiterId};
-use crate::priority::Priority;
-use crate::time::Nanos;
-use crate::tree::NIL;
 
 /// How far back a late timer is made good: a call booked for a time at most this long ago is paced from
 /// that time.

@@ -7,11 +7,11 @@ use hashbrown::HashMap;
 
 use super::lane::{Like, Run, Waiter};
 use super::{Engine, SLOT, Ticket, Units, Verdict};
-use crate::dimension::Dimension;
+use crate::model::dimension::Dimension;
+use crate::model::priority::Priority;
+use crate::model::refusal::{Reason, Refusal};
+use crate::model::time::Nanos;
 use crate::model::{LaneId, LimitId, LoopId, RouteId, ServiceId, WaiterId};
-use crate::priority::Priority;
-use crate::refusal::{Reason, Refusal};
-use crate::time::Nanos;
 
 /// A waiting call between two configs. What its lane and its route knew of it is written down here, since
 /// both places may be another's by the time it is seated again.

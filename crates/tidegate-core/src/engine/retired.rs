@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use super::Engine;
 use crate::kept::Kept;
 use crate::model::LimitId;
-use crate::time::Nanos;
+use crate::model::time::Nanos;
 
 /// Limits and windows that were removed and still count.
 #[derive(Debug, Default)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::Engine;
 use super::lesson::Lesson;
 use crate::learn::mirror::Mirror;
+use crate::model::time::Nanos;
 use crate::model::{LimitId, SpecId};
-use crate::time::Nanos;
 
 impl Engine {
     /// Puts into force what was learned while a call ended; nobody goes yet.

@@ -6,7 +6,7 @@ use super::Engine;
 use crate::algorithm::Meter;
 use crate::kept::{Impossible, Kept};
 use crate::model::LimitId;
-use crate::time::Nanos;
+use crate::model::time::Nanos;
 
 impl Engine {
     /// Gives a limit that was just made what was kept of it, or what it may have spent without a page. Says whether there

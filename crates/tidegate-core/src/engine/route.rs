@@ -12,15 +12,15 @@ use super::layout::{Layout, Use};
 use super::roster::Roster;
 use super::{Engine, SLOT};
 use crate::algorithm::Meter;
-use crate::call::{Call, Cost, Shape};
 use crate::config::{BackoffConfig, Headers, Mode, Queued, SettleRule};
-use crate::dimension::Dimension;
 use crate::limit::{Counts, Limit};
+use crate::model::call::{Call, Cost, Shape};
+use crate::model::dimension::Dimension;
+use crate::model::pattern::{Pattern, most_specific};
+use crate::model::priority::Priority;
+use crate::model::refusal::{Reason, Refusal};
+use crate::model::time::Nanos;
 use crate::model::{LimitId, LoopId, RouteId, ServiceId, SpecId};
-use crate::pattern::{Pattern, most_specific};
-use crate::priority::Priority;
-use crate::refusal::{Reason, Refusal};
-use crate::time::Nanos;
 
 /// Shapes remembered at most.
 const MAX_SHAPES: usize = 4096;
@@ -90,7 +90,7 @@ impl Service {
         self.per_key = config.per_key;
         self.observe = config.mode == Mode::Observe;
         self.keep = config.settle == SettleRule::Keep;
-        self.aging = crate::time::whole_nanos(config.queue.aging).max(1_000_000);
+        self.aging = crate::model::time::whole_nanos(config.queue.aging).max(1_000_000);
         self.aging_share = (config.queue.aging_share * 1e6) as i128;
         self.timeout = config.queue.timeout;
         self.max_waiting = config.queue.max_waiting;

@@ -17,8 +17,8 @@ use crate::learn::mirror::{Mark, Mirror};
 use crate::learn::overload::Overload;
 use crate::learn::ramp::Ramp;
 use crate::learn::spread::Spread;
+use crate::model::time::Nanos;
 use crate::model::{CallId, Id, LimitId, RouteId, ServiceId, SpecId};
-use crate::time::Nanos;
 
 /// A call was counted at most so long after it went.
 pub(super) const ON_ITS_WAY: Duration = Duration::from_millis(100);

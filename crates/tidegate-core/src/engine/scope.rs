@@ -8,8 +8,8 @@ use super::ended::Exhausted;
 use super::{Engine, InFlightCall, SLOT};
 use crate::config::BackoffConfig;
 use crate::limit::Counts;
+use crate::model::time::Nanos;
 use crate::model::{LimitId, RouteId, ServiceId, SpecId};
-use crate::time::Nanos;
 
 /// Whose calls a window concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ impl Engine {
             return None;
         }
         let Some(rest) = rest else { return Some(Scope::Service(index)) };
-        let has = |patterns: &[(crate::pattern::Pattern, Vec<SpecId>)], text: &str| {
+        let has = |patterns: &[(crate::model::pattern::Pattern, Vec<SpecId>)], text: &str| {
             patterns.iter().any(|(pattern, _)| pattern.text() == text)
         };
         if let Some(model) = rest.strip_prefix("model:") {
@@ -122,7 +122,7 @@ impl Engine {
             // A pattern as it stands, or a model that it is for: their calls go one way.
             let pattern = patterns.clone().find(|pattern| pattern.text() == model);
             let pattern = pattern.or_else(|| {
-                let found = crate::pattern::most_specific(patterns.enumerate(), model)?;
+                let found = crate::model::pattern::most_specific(patterns.enumerate(), model)?;
                 Some(&service.models[found].0)
             });
             return Some(match pattern {

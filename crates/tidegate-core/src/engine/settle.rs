@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::ended::{Ended, Fate};
 use super::route::Skeleton;
 use super::{Departure, Engine, Grant, InFlightCall, MAX_UNIT_KINDS, SLOT, Units};
-use crate::call::Cost;
-use crate::dimension::Dimension;
+use crate::model::call::Cost;
+use crate::model::dimension::Dimension;
+use crate::model::time::Nanos;
 use crate::model::{Id, LaneId, LimitId};
-use crate::time::Nanos;
 
 impl Engine {
     /// The call ended. `actual` is what it really cost, in the dimensions it states; the rest cost what

@@ -9,11 +9,11 @@ use super::layout::Use;
 use super::lesson::Lesson;
 use super::{Engine, InFlightCall, SLOT};
 use crate::config::{AdaptiveConfig, Reserve};
-use crate::dimension::Dimension;
 use crate::learn::adaptive::Adaptive;
 use crate::limit::{Counts, Definition, Spec};
+use crate::model::dimension::Dimension;
+use crate::model::time::Nanos;
 use crate::model::{RouteId, ServiceId, SpecId};
-use crate::time::Nanos;
 
 impl Engine {
     /// Has the bound on what is in flight adapt, or no longer.

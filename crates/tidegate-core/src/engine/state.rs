@@ -27,14 +27,14 @@ use super::school::School;
 use super::scope::Overlay;
 use super::windows::Window;
 use super::{Ticket, Units, Verdict};
-use crate::call::Shape;
 use crate::contention::LaneKey;
-use crate::fingerprint::Salt;
 use crate::limit::{Limit, Spec};
+use crate::model::call::Shape;
+use crate::model::fingerprint::Salt;
+use crate::model::priority::Priority;
+use crate::model::time::Nanos;
+use crate::model::tree::{Sorted, Trees};
 use crate::model::{Arena, BatchId, LaneId, LimitId, LoopId, RouteId, RouteTag, ServiceId, SpecId, WaiterId};
-use crate::priority::Priority;
-use crate::time::Nanos;
-use crate::tree::{Sorted, Trees};
 
 /// Limits and their definitions.
 #[derive(Debug, Default)]

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::{Engine, Grant, ServiceCounts};
-use crate::call::Call;
 use crate::config::SettleRule;
 use crate::model::LimitId;
-use crate::time::Nanos;
+use crate::model::call::Call;
+use crate::model::time::Nanos;
 
 /// One limit as it stands.
 #[derive(Clone, Debug, PartialEq)]

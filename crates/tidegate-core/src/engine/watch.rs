@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 
 use super::layout::Use;
 use super::{Engine, Units};
+use crate::model::time::Nanos;
 use crate::model::{LaneId, LimitId};
-use crate::time::Nanos;
 
 impl Engine {
     /// Marks a limit to be looked at.

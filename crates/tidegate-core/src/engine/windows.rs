@@ -33,8 +33,8 @@ use super::scope::{Overlay, Scope};
 use super::{Engine, InFlightCall, SLOT};
 use crate::algorithm::Meter;
 use crate::limit::Limit;
+use crate::model::time::Nanos;
 use crate::model::{LimitId, RouteId, RouteTag, ServiceId};
-use crate::time::Nanos;
 
 /// More models than this that no pattern names, and their windows are the service's.
 const MANY: usize = 64;

@@ -16,7 +16,7 @@
 use std::time::Duration;
 
 use crate::config::{Adaptation, AdaptiveConfig};
-use crate::time::Nanos;
+use crate::model::time::Nanos;
 
 /// Where it begins, if it may.
 const START: u64 = 10;

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use crate::time::Nanos;
+use crate::model::time::Nanos;
 
 /// What is left of what went through; and of what should have, as long as nobody counted.
 const CUT: f64 = 0.98;

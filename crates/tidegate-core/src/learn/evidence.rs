@@ -12,7 +12,7 @@
 
 use std::time::Duration;
 
-use crate::time::Nanos;
+use crate::model::time::Nanos;
 
 /// Replies that must agree.
 const AGREE: u32 = 8;

@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::evidence::Evidence;
-use crate::time::Nanos;
+use crate::model::time::Nanos;
 
 /// What others take is charged at most so often, and for so long after a reply.
 const OFTEN: Duration = Duration::from_millis(100);

@@ -21,7 +21,7 @@
 use hashbrown::{Equivalent, HashMap};
 use serde::{Deserialize, Serialize};
 
-use crate::call::Call;
+use crate::model::call::Call;
 
 /// Fewer are no experience.
 const ENOUGH: usize = 8;

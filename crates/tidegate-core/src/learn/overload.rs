@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::time::Nanos;
+use crate::model::time::Nanos;
 
 /// The stretch in which failures are counted, in parts.
 const PART: Duration = Duration::from_secs(5);

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::config::RampConfig;
-use crate::time::Nanos;
+use crate::model::time::Nanos;
 
 /// The pace grows in so many steps.
 const STEPS: u32 = 10;

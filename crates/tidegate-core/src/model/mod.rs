@@ -1,7 +1,20 @@
-//! Values that all parts of the engine share: typed ids, the arena that they index, units by kind.
+//! Values that all parts of the engine share: calls and their cost, time, rates, typed ids, the arena that they
+//! index, ordered trees.
 
 mod arena;
+pub(crate) mod call;
+pub(crate) mod dimension;
+pub(crate) mod endpoint;
+pub(crate) mod fingerprint;
 mod id;
+pub(crate) mod invalid;
+pub(crate) mod pattern;
+pub(crate) mod priority;
+pub(crate) mod rate;
+pub(crate) mod recent;
+pub(crate) mod refusal;
+pub(crate) mod time;
+pub(crate) mod tree;
 mod units;
 
 pub(crate) use arena::Arena;

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use super::names::{Origin, clip, is_named, joined, looks_like_a_limit, shows, unwrap};
 use super::reading::{Kind, Limit};
 use super::words::{self, Field, Words};
-use crate::vendor::{FamilyOf, FieldOf, Hit, Lens, MAX_NAME, Meaning, RetryUnit, index};
+use crate::vendors::{FamilyOf, FieldOf, Hit, Lens, MAX_NAME, Meaning, RetryUnit, index};
 
 /// The most limits that one reply may describe.
 pub(super) const MAX_LIMITS: usize = 24;

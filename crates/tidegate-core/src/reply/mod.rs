@@ -7,7 +7,7 @@
 //!                                   └──► verdict ──► Reading
 //! ```
 //!
-//! What is peculiar to a vendor is data in [`crate::vendor`]; the reader itself is the same for all. It never
+//! What is peculiar to a vendor is data in [`crate::vendors`]; the reader itself is the same for all. It never
 //! fails: what cannot be read is not said. It reads no clock: `now` only serves replies without a `Date`.
 //!
 //! ```
@@ -53,7 +53,7 @@ use self::body::Findings;
 use self::collect::Collected;
 use self::usage::RawUsage;
 use self::value::Base;
-use crate::vendor::{Lens, Profile, Vendor, ZeroLimit, all, generic};
+use crate::vendors::{Lens, Profile, Vendor, ZeroLimit, all, generic};
 
 /// Reads replies, by the conventions of one vendor or of whoever the reply shows it is from.
 #[derive(Clone, Copy, Debug, Default)]

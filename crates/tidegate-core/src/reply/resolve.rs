@@ -8,7 +8,7 @@ use super::names::{Origin, clip};
 use super::reading::{Kind, Limit};
 use super::value::{self, Base, amount, difference, grouped};
 use super::words::{Field, period_ms};
-use crate::vendor::{Lens, RetryUnit, ZeroLimit};
+use crate::vendors::{Lens, RetryUnit, ZeroLimit};
 
 /// The limits that the headers describe, in the order they came.
 pub(super) fn limits(

@@ -306,7 +306,7 @@ pub(super) fn is_stream(body: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vendor::by_name;
+    use crate::vendors::by_name;
 
     const NOW: UnixMillis = UnixMillis(1_763_200_000_000);
 

@@ -6,7 +6,7 @@
 use super::body::{Findings, code_word};
 use super::message::says;
 use super::reading::{Limit, Reading, Verdict};
-use crate::vendor::{ErrorRule, Lens, ZeroLimit, all, generic};
+use crate::vendors::{ErrorRule, Lens, ZeroLimit, all, generic};
 
 /// The verdict on a reply. `reading` holds what the headers said; `zero_is_concurrency` that a limit of zero
 /// means too many calls at once.

@@ -2,8 +2,8 @@
 
 use super::{Asked, CHARACTERS_A_TOKEN, MAX_MODEL, TOKENS_A_MEDIUM, Unread, Why};
 use crate::json::{Scanner, Text, Token};
-use crate::rate::MAX_UNITS;
-use crate::vendor::Estimate;
+use crate::model::rate::MAX_UNITS;
+use crate::vendors::Estimate;
 
 /// The members whose texts a model reads.
 const TEXTS: [&str; 7] = ["messages", "input", "prompt", "system", "instructions", "contents", "tools"];

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::jitter::{Jitter, between};
-use crate::time::whole_nanos;
+use crate::model::time::whole_nanos;
 
 /// How delays grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use crate::recent::Recent;
-use crate::time::Nanos;
+use crate::model::recent::Recent;
+use crate::model::time::Nanos;
 
 /// So many seconds are counted.
 const SECONDS: usize = 10;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::budget::Budget;
 use super::failure::{Failure, FailureKind};
 use super::policy::RetryPolicy;
-use crate::time::Nanos;
+use crate::model::time::Nanos;
 
 /// The shortest time after which an upstream is asked again, whatever its hint says. It doubles with each retry of a
 /// call: an upstream that hints 0 for ever is not hammered.

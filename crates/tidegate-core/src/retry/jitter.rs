@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::time::whole_nanos;
+use crate::model::time::whole_nanos;
 
 /// How a delay is spread.
 ///

@@ -16,7 +16,7 @@ mod failure;
 mod jitter;
 mod policy;
 
-pub use crate::invalid::InvalidPolicy;
+pub use crate::model::invalid::InvalidPolicy;
 pub use backoff::{Backoff, Growth};
 pub use budget::Budget;
 pub use decision::{Decision, DelayBy, GiveUp, HINT_FLOOR, Tries};

@@ -6,7 +6,7 @@ use super::backoff::{Backoff, Growth};
 use super::budget::Budget;
 use super::jitter::Jitter;
 use crate::config::{JitterKind, RetryConfig};
-use crate::invalid::InvalidPolicy;
+use crate::model::invalid::InvalidPolicy;
 
 /// When and how often a failed call is tried again.
 ///

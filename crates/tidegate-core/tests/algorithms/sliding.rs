@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate_core::Nanos;
 use tidegate_core::algorithm::{MOST_DEBT, Meter, SlidingWindow};
-use tidegate_core::rate::Rate;
+use tidegate_core::{Nanos, Rate};
 
 use crate::model::{Model, any_start, any_units, any_window, cases, follow, plans, rate};
 

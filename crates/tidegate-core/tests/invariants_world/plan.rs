@@ -6,8 +6,7 @@ use std::time::Duration;
 use tidegate_core::config::{
     Limits, LoopTypeConfig, QueueConfig, RateLimit, Reserve, ServiceConfig, SettleRule,
 };
-use tidegate_core::rate::{Algorithm, Rate, WindowName};
-use tidegate_core::{Call, Config, Dimension, Priority};
+use tidegate_core::{Algorithm, Call, Config, Dimension, Priority, Rate, WindowName};
 
 use crate::common::dice::Dice;
 

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tidegate_core::config::RateLimit;
-use tidegate_core::rate::{Algorithm, Rate};
 use tidegate_core::{
-    Admission, Cost, Dimension, Engine, Grant, Nanos, Priority, Reason, Refusal, Ticket, Verdict,
+    Admission, Algorithm, Cost, Dimension, Engine, Grant, Nanos, Priority, Rate, Reason, Refusal, Ticket,
+    Verdict,
 };
 
 use super::ledger::Ledger;

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_core::config::{Limits, Origin, QueueConfig, RateLimit, Reserve};
-use tidegate_core::rate::{Algorithm, Rate};
-use tidegate_core::{Call, Config, Dimension, Nanos, Priority};
+use tidegate_core::{Algorithm, Call, Config, Dimension, Nanos, Priority, Rate};
 
 /// Where a limit stands. A call's route is made of the places it passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -171,7 +170,7 @@ impl Scenario {
         match &limit.rate {
             None => (format!("{level}/concurrency"), None),
             Some(rate) => {
-                let window = tidegate_core::rate::WindowName(rate.rate.window());
+                let window = tidegate_core::WindowName(rate.rate.window());
                 let name = format!("{level}/{}/{window}", rate.dimension);
                 (name, Some(with_units(rate, units)))
             }

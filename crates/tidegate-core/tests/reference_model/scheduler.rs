@@ -4,11 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tidegate_core::Nanos;
 use tidegate_core::algorithm::{Boundary, Bucket, FixedWindow, InFlight, Meter, SlidingWindow};
 use tidegate_core::config::{RateLimit, Reserve};
-use tidegate_core::rate::Algorithm;
-use tidegate_core::{Dimension, Priority};
+use tidegate_core::{Algorithm, Dimension, Nanos, Priority};
 
 use super::scenario::{CallPlan, Event, HEAVY, LimitPlan, Place, Scenario, with_units};
 

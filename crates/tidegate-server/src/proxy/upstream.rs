@@ -9,7 +9,7 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderMap, Uri};
 use tidegate::Config;
 use tidegate_core::config::ServiceConfig;
-use tidegate_core::vendor::Vendor;
+use tidegate_core::vendors::Vendor;
 
 use super::location;
 use super::path::stays_inside;

@@ -30,8 +30,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tidegate::Config;
-use tidegate_core::Dimension;
-use tidegate_core::rate::Rate;
+use tidegate_core::{Dimension, Rate};
 use tidegate_server::{Server, ServerBuilder, Times};
 use tidegate_sim::upstream::http::{LimitedServer, Options};
 use tidegate_sim::{Model, UpstreamLimit, UpstreamSpec};

@@ -14,10 +14,8 @@
 
 use std::collections::VecDeque;
 
-use tidegate_core::Nanos;
 use tidegate_core::engine::{Stand, Terms};
-use tidegate_core::rate::Rate;
-use tidegate_core::time::whole_nanos;
+use tidegate_core::{Nanos, Rate, whole_nanos};
 
 /// A slot of a sliding window is this part of it.
 const PARTS: u64 = 256;

@@ -1,10 +1,9 @@
 //! Quantities that vary: `"50ms"`, `"20ms..80ms"`, `{ from = 200, to = 4000, log = true }`,
 //! `{ p50 = "30ms", p99 = "200ms" }`.
 
-use tidegate_core::Dimension;
 use tidegate_core::config::units::{UnitError, parse_duration, parse_units_of};
 use tidegate_core::config::{Field, Kind};
-use tidegate_core::time::whole_nanos;
+use tidegate_core::{Dimension, whole_nanos};
 
 use super::reader::Reader;
 use crate::spread::Spread;

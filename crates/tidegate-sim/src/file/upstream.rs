@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate_core::Dimension;
 use tidegate_core::config::units::parse_units_of;
 use tidegate_core::config::{Field, Kind, Limits};
-use tidegate_core::rate::{Algorithm, Rate};
+use tidegate_core::{Algorithm, Dimension, Rate};
 
 use super::reader::Reader;
 use crate::scenario::{

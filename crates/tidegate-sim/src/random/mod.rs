@@ -13,8 +13,7 @@ use std::time::Duration;
 use tidegate_core::config::{
     Config, Limits, LoopTypeConfig, QueueConfig, RateLimit, Reserve, ServiceConfig, SettleRule,
 };
-use tidegate_core::rate::{Algorithm, Rate, WindowName};
-use tidegate_core::{Dimension, Priority};
+use tidegate_core::{Algorithm, Dimension, Priority, Rate, WindowName};
 
 use crate::dice::Dice;
 use crate::scenario::{

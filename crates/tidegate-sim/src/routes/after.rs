@@ -1,9 +1,8 @@
 //! What a kind of calls meets after a failure, found in the config alone: whose windows hold it, which breaker it
 //! reports to, and what it must pass besides while it goes throttled.
 
-use tidegate_core::Config;
 use tidegate_core::config::{BackoffConfig, BreakerConfig, BreakerScope, Limits};
-use tidegate_core::fingerprint::Salt;
+use tidegate_core::{Config, Salt};
 
 /// What a call names, as far as levels of the config are about it.
 #[derive(Clone, Copy, Debug)]

@@ -135,7 +135,7 @@ impl Routes {
             weight,
             observed: rules.mode == Mode::Observe,
             keep: rules.settle == SettleRule::Keep,
-            aging: tidegate_core::time::whole_nanos(rules.queue.aging).max(1_000_000),
+            aging: tidegate_core::whole_nanos(rules.queue.aging).max(1_000_000),
             aging_share: rules.queue.aging_share,
             after,
             throttles,

@@ -6,8 +6,7 @@ mod upstream;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate_core::rate::Rate;
-use tidegate_core::{Config, Dimension, Priority};
+use tidegate_core::{Config, Dimension, Priority, Rate};
 
 use crate::spread::Spread;
 

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::Dimension;
-use tidegate_core::rate::Rate;
+use tidegate_core::{Dimension, Rate};
 
 use super::reserves::Reserves;
 use crate::spread::Spread;

@@ -3,8 +3,7 @@
 //! A call takes one slot when it is accepted and gives it back when it ends; one that finds no free slot is
 //! refused. When a slot becomes free nobody knows: the only answers are now and never.
 
-use tidegate_core::Nanos;
-use tidegate_core::rate::Rate;
+use tidegate_core::{Nanos, Rate};
 
 use super::meter::Meter;
 

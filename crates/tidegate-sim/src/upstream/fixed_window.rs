@@ -3,9 +3,7 @@
 //! With windows `[s, s + W)`, `[s + W, s + 2W)`, … a call of cost c at time t passes if c and what was counted
 //! in t's window are N at most. At a window's end everything is forgotten, what was counted above N included.
 
-use tidegate_core::Nanos;
-use tidegate_core::rate::Rate;
-use tidegate_core::time::whole_nanos;
+use tidegate_core::{Nanos, Rate, whole_nanos};
 
 use super::meter::Meter;
 

@@ -8,9 +8,7 @@
 //! What it lets through is what a [token bucket](super::TokenBucket) of the same size lets through; the two
 //! are written apart, and a test holds them against each other.
 
-use tidegate_core::Nanos;
-use tidegate_core::rate::Rate;
-use tidegate_core::time::whole_nanos;
+use tidegate_core::{Nanos, Rate, whole_nanos};
 
 use super::meter::Meter;
 

@@ -16,8 +16,7 @@
 
 use std::time::Duration;
 
-use tidegate_core::rate::WindowName;
-use tidegate_core::{Dimension, Nanos};
+use tidegate_core::{Dimension, Nanos, WindowName};
 
 use super::answer::RefusedBy;
 use super::limit::Limit;

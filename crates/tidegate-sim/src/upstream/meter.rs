@@ -6,8 +6,7 @@
 
 use std::fmt;
 
-use tidegate_core::Nanos;
-use tidegate_core::rate::Rate;
+use tidegate_core::{Nanos, Rate};
 
 /// A limit that counts. Times never go backwards from one call to the next.
 pub trait Meter: fmt::Debug + Send + Sync {

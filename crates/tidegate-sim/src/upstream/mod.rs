@@ -41,8 +41,7 @@ pub use token_bucket::TokenBucket;
 
 use std::time::Duration;
 
-use tidegate_core::rate::Rate;
-use tidegate_core::{Cost, Dimension, Nanos};
+use tidegate_core::{Cost, Dimension, Nanos, Rate};
 
 use crate::dice::Dice;
 use crate::scenario::{HeaderStyle, Outage, UpstreamChange, UpstreamLimit, UpstreamSpec};

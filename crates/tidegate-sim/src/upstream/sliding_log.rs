@@ -6,9 +6,7 @@
 
 use std::collections::VecDeque;
 
-use tidegate_core::Nanos;
-use tidegate_core::rate::Rate;
-use tidegate_core::time::whole_nanos;
+use tidegate_core::{Nanos, Rate, whole_nanos};
 
 use super::meter::Meter;
 

@@ -9,9 +9,7 @@
 //! take that debt to one bucket at most: a storm of them locks out for as long as a sliding log would, and not
 //! for as long as the storm was.
 
-use tidegate_core::Nanos;
-use tidegate_core::rate::Rate;
-use tidegate_core::time::whole_nanos;
+use tidegate_core::{Nanos, Rate, whole_nanos};
 
 use super::meter::Meter;
 

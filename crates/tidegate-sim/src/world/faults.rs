@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use tidegate_core::Nanos;
 use tidegate_core::allotment::Loan;
 use tidegate_core::config::RateLimit;
 use tidegate_core::engine::Terms;
-use tidegate_core::rate::Algorithm;
+use tidegate_core::{Algorithm, Nanos};
 
 use super::calls::Stage;
 use super::decisions::{collect, dispatch_due};

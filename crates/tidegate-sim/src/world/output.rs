@@ -5,7 +5,7 @@
 //! of it, or reserves the most itself.
 
 use tidegate_core::learn::Outputs;
-use tidegate_core::vendor::Estimate;
+use tidegate_core::vendors::Estimate;
 use tidegate_core::{Call, Config, Cost, Dimension};
 
 use super::calls::CallState;

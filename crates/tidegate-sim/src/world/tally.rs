@@ -335,7 +335,7 @@ fn passes(routes: &Routes, service: &str, limit: u32) -> bool {
 }
 
 fn whole(span: Duration) -> u64 {
-    tidegate_core::time::whole_nanos(span)
+    tidegate_core::whole_nanos(span)
 }
 
 /// The dimension that a limit's name states.

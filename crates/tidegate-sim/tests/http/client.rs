@@ -7,7 +7,7 @@ use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tidegate_core::reply::{Reader, Reading, UnixMillis};
-use tidegate_core::vendor::by_name;
+use tidegate_core::vendors::by_name;
 use tidegate_sim::upstream::http::LimitedServer;
 use tokio::net::TcpStream;
 

@@ -107,7 +107,7 @@ async fn what_was_counted_is_told_over_http_too() {
     let records = get(&server, "/_sim/records").await;
     assert!(!records.text().contains("secret"));
     let record = &records.json()[0];
-    let key = tidegate_core::fingerprint::Salt::default().fingerprint("Bearer sk-secret");
+    let key = tidegate_core::Salt::default().fingerprint("Bearer sk-secret");
     assert_eq!((&record["id"], &record["key"]), (&json!("r-1"), &json!(key)));
     assert_eq!((&record["cost"]["bytes"], &record["status"]), (&json!(8), &json!(200)));
     assert_eq!(server.records().len(), 1, "what asks for the records is not among them");

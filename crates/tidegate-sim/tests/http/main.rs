@@ -7,8 +7,7 @@ mod shapes;
 
 use std::time::Duration;
 
-use tidegate_core::Dimension;
-use tidegate_core::rate::Rate;
+use tidegate_core::{Dimension, Rate};
 use tidegate_sim::upstream::http::{LimitedServer, Options};
 use tidegate_sim::{HeaderStyle, Model, UpstreamLimit, UpstreamSpec};
 

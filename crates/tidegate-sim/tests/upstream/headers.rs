@@ -1,7 +1,7 @@
 //! What the model knows comes back out of its headers through the engine's own reader, for each style.
 
 use tidegate_core::reply::{Kind, Reader, Reading, UnixMillis, Verdict};
-use tidegate_core::vendor::by_name;
+use tidegate_core::vendors::by_name;
 use tidegate_sim::HeaderStyle;
 
 use super::*;

@@ -9,8 +9,7 @@ mod whatever_happens;
 
 use std::time::Duration;
 
-use tidegate_core::rate::Rate;
-use tidegate_core::{Cost, Dimension, Nanos};
+use tidegate_core::{Cost, Dimension, Nanos, Rate};
 use tidegate_sim::upstream::{Answer, Held, RefusedBy, Upstream};
 use tidegate_sim::{Model, UpstreamLimit, UpstreamSpec};
 

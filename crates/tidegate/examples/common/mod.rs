@@ -7,7 +7,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use tidegate::{Config, Dimension, Gate, Priority};
-use tidegate_core::rate::Rate;
+use tidegate_core::Rate;
 use tidegate_sim::upstream::http::{LimitedServer, Options};
 use tidegate_sim::{HeaderStyle, Model, Spread, UpstreamLimit, UpstreamSpec};
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::task::Waker;
 use std::time::Duration;
 
-use tidegate_core::time::{Nanos, whole_nanos};
+use tidegate_core::{Nanos, whole_nanos};
 
 /// How far apart waiters are let go, at most.
 pub(super) const PACE: Duration = Duration::from_millis(5);

@@ -38,7 +38,7 @@ pub use wait::Wait;
 pub(crate) use watchers::{Followed, News, Watch};
 
 use registry::Member;
-use tidegate_core::time::Nanos;
+use tidegate_core::Nanos;
 
 /// A shared time to stay away from an upstream: all who have the window of one key wait until it has passed.
 ///

@@ -7,7 +7,7 @@
 use std::sync::LazyLock;
 use std::time::{Duration, Instant as StdInstant};
 
-use tidegate_core::time::{Nanos, whole_nanos};
+use tidegate_core::{Nanos, whole_nanos};
 use tokio::time::Instant;
 
 static ORIGIN: LazyLock<Instant> = LazyLock::new(|| Instant::from_std(StdInstant::now()));

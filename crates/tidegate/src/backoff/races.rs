@@ -13,7 +13,7 @@ use shuttle::sync::atomic::{AtomicBool, AtomicU64 as Checked, Ordering};
 use shuttle::sync::{Arc, Condvar, Mutex};
 use shuttle::thread;
 
-use tidegate_core::time::{Nanos, whole_nanos};
+use tidegate_core::{Nanos, whole_nanos};
 
 use super::line::{Line, PACE, RELEASE, Turn};
 use super::shelf::{Shelf, Shelved};

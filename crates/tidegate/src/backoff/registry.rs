@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use papaya::{Compute, HashMap, Operation};
 use parking_lot::Mutex;
-use tidegate_core::time::Nanos;
+use tidegate_core::Nanos;
 
 use super::BackoffWindow;
 use super::key::Key;

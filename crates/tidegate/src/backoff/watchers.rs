@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidegate_core::time::Nanos;
+use tidegate_core::Nanos;
 
 use super::window::Word;
 use crate::lock::Lock;

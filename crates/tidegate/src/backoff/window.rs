@@ -44,7 +44,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidegate_core::time::Nanos;
+use tidegate_core::Nanos;
 
 use super::line::{Line, RELEASE, Ticket, Turn, Woken};
 use super::watchers::{Course, Followed, List, News, Watch, Watchers};

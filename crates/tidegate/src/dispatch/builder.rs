@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::rate::MAX_UNITS;
+use tidegate_core::MAX_UNITS;
 
 use super::layers::Layers;
 use super::{Dispatch, by_key};

@@ -7,8 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidegate_core::rate::MAX_UNITS;
-use tidegate_core::{Call, Engine, Nanos};
+use tidegate_core::{Call, Engine, MAX_UNITS, Nanos};
 
 use super::builder::Settings;
 use super::by_key;

@@ -20,10 +20,9 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, Transaction};
-use tidegate_core::Nanos;
 use tidegate_core::engine::{Found, Page, Unknown};
-use tidegate_core::fingerprint::Salt;
 use tidegate_core::kept::Kept;
+use tidegate_core::{Nanos, Salt};
 
 use super::commits::Commits;
 use super::folder::{self, Identity, with_ending};

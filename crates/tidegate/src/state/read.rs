@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension};
-use tidegate_core::Nanos;
 use tidegate_core::engine::{Found, Unknown};
-use tidegate_core::fingerprint::Salt;
 use tidegate_core::kept::Kept;
+use tidegate_core::{Nanos, Salt};
 
 use super::StateError;
 use super::moment::Moment;

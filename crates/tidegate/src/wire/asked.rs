@@ -3,10 +3,9 @@
 use http::HeaderMap;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName};
 use tidegate_core::config::Unread;
-use tidegate_core::rate::MAX_UNITS;
 use tidegate_core::request::{Asked, Why, begins_as_json, model_in_path, normal_path};
-use tidegate_core::vendor::Estimate;
-use tidegate_core::{Call, Dimension};
+use tidegate_core::vendors::Estimate;
+use tidegate_core::{Call, Dimension, MAX_UNITS};
 
 use super::cost::default_memory;
 use super::decode::{Coding, Decoder};
@@ -227,7 +226,7 @@ mod tests {
     }
 
     fn print(call: &Call) -> Option<Box<str>> {
-        call.key_fingerprint(&tidegate_core::fingerprint::Salt::default())
+        call.key_fingerprint(&tidegate_core::Salt::default())
     }
 
     const PLAIN: &str = "[services.api]\n";

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest_middleware::ClientBuilder;
 use tidegate::reqwest::Limited;
 use tidegate::{Call, Config, Dimension, Gate};
-use tidegate_core::rate::Rate;
+use tidegate_core::Rate;
 use tidegate_sim::upstream::http::{LimitedServer, Options};
 use tidegate_sim::{HeaderStyle, Model, UpstreamLimit, UpstreamSpec};
 

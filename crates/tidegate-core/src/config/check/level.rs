@@ -5,9 +5,9 @@ use crate::config::hint::quoted;
 use crate::config::path::{is_bare, join};
 use crate::config::units::{Amount, check_calendar};
 use crate::config::{Adaptation, Limits, Origin, RateLimit, Reserve};
-use crate::dimension::Dimension;
-use crate::priority::Priority;
-use crate::rate::{Algorithm, MAX_UNITS, WindowName};
+use crate::model::dimension::Dimension;
+use crate::model::priority::Priority;
+use crate::model::rate::{Algorithm, MAX_UNITS, WindowName};
 
 /// The path of one rate: its dimension, and its place among several of them.
 pub(in crate::config) fn rate_path(level: &str, rates: &[RateLimit], index: usize) -> String {

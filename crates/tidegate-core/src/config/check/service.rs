@@ -4,10 +4,10 @@ use super::{Check, names};
 use crate::config::expand::is_variable_name;
 use crate::config::hint::{did_you_mean, did_you_mean_or_list, quoted};
 use crate::config::path::join;
+use crate::config::presets;
 use crate::config::{QueueConfig, RampConfig, ServiceConfig};
-use crate::endpoint;
-use crate::presets;
-use crate::vendor::{self, Profiles};
+use crate::model::endpoint;
+use crate::vendors::{self, Profiles};
 
 impl Check {
     pub(super) fn service(&mut self, name: &str, service: &ServiceConfig, profiles: &Profiles) {
@@ -19,7 +19,7 @@ impl Check {
         if let Some(profile) = &service.profile
             && service.profile_base(profiles).is_none()
         {
-            let known: Vec<&str> = profiles.names().chain(vendor::all().map(|vendor| vendor.name)).collect();
+            let known: Vec<&str> = profiles.names().chain(vendors::all().map(|vendor| vendor.name)).collect();
             let hint = did_you_mean(profile, known)
                 .unwrap_or_else(|| "write it as [profiles.<name>], or name a vendor".into());
             self.report(

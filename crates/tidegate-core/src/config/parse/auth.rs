@@ -3,7 +3,7 @@
 use super::keys::{AUTH, TOKEN};
 use super::walk::{Field, Kind, Walk};
 use crate::config::{AuthConfig, TokenConfig, TokenHash};
-use crate::priority::Priority;
+use crate::model::priority::Priority;
 
 const HASH: Kind =
     Kind { name: "a SHA-256", example: "make it with: printf %s \"$TOKEN\" | sha256sum | cut -d' ' -f1" };

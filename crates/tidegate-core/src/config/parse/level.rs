@@ -9,8 +9,8 @@ use crate::config::check::rate_path;
 use crate::config::hint::did_you_mean_or_list;
 use crate::config::path::is_bare;
 use crate::config::{Adaptation, AdaptiveConfig, Limits, Reserve};
-use crate::dimension::Dimension;
-use crate::priority::Priority;
+use crate::model::dimension::Dimension;
+use crate::model::priority::Priority;
 
 impl Walk<'_> {
     /// A level that has limits and nothing else.

@@ -28,7 +28,7 @@ mod walk;
 
 use super::error::ConfigErrors;
 use super::{Config, path};
-use crate::vendor::Profiles;
+use crate::vendors::Profiles;
 pub use document::Document;
 pub use schema::schema;
 pub use walk::{Field, Kind, Walk};
@@ -77,7 +77,7 @@ impl Profiles {
     /// Reads the `[profiles]` of a config and passes over everything else in it, right or wrong.
     ///
     /// ```
-    /// use tidegate_core::vendor::Profiles;
+    /// use tidegate_core::vendors::Profiles;
     ///
     /// let text = "[profiles.prices]\nbase = \"openai\"\nreset = \"milliseconds\"\n";
     /// let profiles = Profiles::parse(text, "tidegate.toml")?;

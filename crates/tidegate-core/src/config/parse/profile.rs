@@ -7,7 +7,7 @@ use super::keys::{PROFILE, PROFILE_ERROR, PROFILE_HEADER};
 use super::walk::{Field, Walk};
 use crate::config::hint::{did_you_mean, quoted};
 use crate::reply::{self, Kind, MAX_MS, ResetForm, Verdict};
-use crate::vendor::{
+use crate::vendors::{
     self, FieldOf, Meaning, Profile, ProfileErrorRule, Profiles, RetryUnit, Vendor, ZeroLimit,
 };
 
@@ -102,9 +102,9 @@ impl Walk<'_> {
 
     fn base(&mut self, field: &Field<'_>) -> Option<&'static Vendor> {
         let text = self.text(field)?;
-        let found = vendor::by_name(&text.value);
+        let found = vendors::by_name(&text.value);
         if found.is_none() {
-            let hint = did_you_mean(&text.value, vendor::all().map(|vendor| vendor.name))
+            let hint = did_you_mean(&text.value, vendors::all().map(|vendor| vendor.name))
                 .unwrap_or_else(|| "leave `base` out to start from the generic one".into());
             self.fault(
                 field.at,

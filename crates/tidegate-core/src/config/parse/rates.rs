@@ -6,8 +6,8 @@ use super::keys::RATE;
 use super::walk::{Field, Kind, Walk};
 use crate::config::units::{parse_rate_of, parse_units_of};
 use crate::config::{Origin, RateLimit};
-use crate::dimension::Dimension;
-use crate::rate::{Algorithm, Rate};
+use crate::model::dimension::Dimension;
+use crate::model::rate::{Algorithm, Rate};
 
 const RATE_KIND: Kind = Kind { name: "a rate", example: "write it like \"500/min\"" };
 const BURST_KIND: Kind = Kind { name: "a burst", example: "write it like 100 or \"10k\"" };

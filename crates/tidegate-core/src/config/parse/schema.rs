@@ -10,12 +10,12 @@ use super::keys::{
     QUEUE, RAMP, RATE, RETRY, SERVICE, STATE, TOKEN, TOP,
 };
 use super::profile::{gives, zero_limits};
+use crate::config::presets;
 use crate::config::{Adaptation, Unread};
-use crate::presets;
-use crate::priority::Priority;
+use crate::model::priority::Priority;
 use crate::reply::{ResetForm, Verdict};
 use crate::retry::Growth;
-use crate::vendor;
+use crate::vendors;
 
 /// A JSON schema (draft 7, which the TOML extensions of editors read) of a `tidegate.toml`.
 #[must_use]
@@ -139,7 +139,7 @@ fn queue(key: &str) -> Value {
 
 fn profile(key: &str) -> Value {
     match key {
-        "base" => choice(vendor::all().map(|vendor| vendor.name)),
+        "base" => choice(vendors::all().map(|vendor| vendor.name)),
         "signs" => list(&json!({ "type": "string", "examples": ["x-example-*"] })),
         "reset" => choice(ResetForm::NAMES.map(|(name, _)| name)),
         "reset_margin" => duration(),

@@ -4,9 +4,9 @@ use std::mem::take;
 
 use super::keys::{QUEUE, RAMP, SERVICE};
 use super::walk::{Field, Walk};
+use crate::config::presets;
 use crate::config::{Headers, Mode, QueueConfig, RampConfig, ServiceConfig, SettleRule, Unread};
-use crate::presets;
-use crate::vendor::Profiles;
+use crate::vendors::Profiles;
 
 impl Walk<'_> {
     /// A service: what its preset says, and over it key by key what is written. The preset is the one that is written,

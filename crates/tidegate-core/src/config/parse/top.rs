@@ -5,9 +5,9 @@ use toml::de::{DeTable, DeValue};
 use super::keys::{ALERTS, LOOP_TYPE, STATE, TOP};
 use super::walk::{Field, Walk};
 use crate::config::path::join;
+use crate::config::presets;
 use crate::config::{AlertsConfig, Config, LoopTypeConfig, StateConfig, StateFailure};
-use crate::presets;
-use crate::priority::Priority;
+use crate::model::priority::Priority;
 
 impl Walk<'_> {
     pub(super) fn config(&mut self, document: &DeTable<'_>) -> Config {

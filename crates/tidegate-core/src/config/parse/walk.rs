@@ -13,7 +13,7 @@ use crate::config::error::Fault;
 use crate::config::expand::expand;
 use crate::config::hint::{did_you_mean_or_list, quoted};
 use crate::config::units::{UnitError, parse_count, parse_duration, parse_size};
-use crate::rate::MAX_UNITS;
+use crate::model::rate::MAX_UNITS;
 
 /// A key and its value.
 #[derive(Clone)]

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::UnitError;
 use crate::config::hint::{did_you_mean, quoted};
-use crate::dimension::Dimension;
-use crate::rate::MAX_UNITS;
+use crate::model::dimension::Dimension;
+use crate::model::rate::MAX_UNITS;
 
 /// Millionths in one: the grain of every written number, because money is counted in millionths.
 const ONE: u128 = 1_000_000;

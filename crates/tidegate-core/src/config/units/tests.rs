@@ -3,8 +3,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::dimension::Dimension;
-use crate::rate::{MAX_UNITS, Rate};
+use crate::model::dimension::Dimension;
+use crate::model::rate::{MAX_UNITS, Rate};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);

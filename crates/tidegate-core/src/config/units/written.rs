@@ -10,8 +10,8 @@ use super::span::{self, parse_duration};
 use super::{Amount, UnitError};
 use crate::config::RateLimit;
 use crate::config::hint::{did_you_mean, quoted};
-use crate::dimension::Dimension;
-use crate::rate::{MAX_WINDOW, MIN_WINDOW, Rate, RateError, WindowName};
+use crate::model::dimension::Dimension;
+use crate::model::rate::{MAX_WINDOW, MIN_WINDOW, Rate, RateError, WindowName};
 
 /// The bundled time zones and no others: what a config means does not depend on the machine that reads it.
 static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundled);

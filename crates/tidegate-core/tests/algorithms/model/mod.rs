@@ -8,9 +8,8 @@ pub use plan::{Op, Plan, any_start, any_units, any_window, plans, some_amount};
 pub use questions::consistent;
 
 use proptest::prelude::ProptestConfig;
-use tidegate_core::Nanos;
 use tidegate_core::algorithm::Meter;
-use tidegate_core::rate::Rate;
+use tidegate_core::{Nanos, Rate};
 
 /// So many random plans, or `TIDEGATE_PLANS` times as many. What fails is printed and not written beside the
 /// sources.

@@ -196,7 +196,7 @@ mod tests {
         let what = |text: &str| {
             serde_json::from_str::<Asked>(text)
                 .expect("valid")
-                .what(|key| tidegate_core::fingerprint::Salt::default().fingerprint(key))
+                .what(|key| tidegate_core::Salt::default().fingerprint(key))
         };
         let one = what(r#"{"service": "a", "key": "sk-1", "timeout_ms": 5, "id": "x"}"#);
         assert_eq!(one, what(r#"{"service": "a", "key": "sk-1", "id": "x"}"#));

@@ -201,7 +201,7 @@ fn moment(text: &str) -> Result<At, String> {
             .map(|time| At::Wall(time.as_nanosecond()))
             .map_err(|_| format!("`{text}` is not a time"));
     }
-    span(text).map(|span| At::Since(tidegate_core::time::whole_nanos(span)))
+    span(text).map(|span| At::Since(tidegate_core::whole_nanos(span)))
 }
 
 /// A stretch of time; a bare number is seconds.

@@ -1,9 +1,8 @@
 //! The server's own endpoints, below `/_sim/`: its count, its records, another limit. No limit counts them.
 
 use serde_json::{Value, json};
-use tidegate_core::Nanos;
 use tidegate_core::config::units::parse_rate_of;
-use tidegate_core::rate::{Rate, WindowName};
+use tidegate_core::{Nanos, Rate, WindowName};
 
 use super::state::{Shared, State};
 use crate::scenario::{Model, UpstreamLimit};

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidegate_core::rate::WindowName;
+use tidegate_core::WindowName;
 
 use super::asked::{Asked, Shape};
 use crate::scenario::{HeaderStyle, Model, UpstreamLimit};

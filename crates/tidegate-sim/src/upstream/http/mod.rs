@@ -47,7 +47,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::rate::Rate;
+use tidegate_core::Rate;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use hyper::HeaderMap;
 use serde_json::{Value, json};
-use tidegate_core::fingerprint::Salt;
-use tidegate_core::{Cost, Dimension};
+use tidegate_core::{Cost, Dimension, Salt};
 
 use crate::upstream::UpstreamCounts;
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::time::{Nanos, whole_nanos};
+use crate::model::time::{Nanos, whole_nanos};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Recent<T, const N: usize> {

@@ -4,9 +4,9 @@
 //! get, some only what you send; what was read from a cache is free with one and charged by another. A
 //! [`Counting`] says which, so that a reservation follows the meter that will be read.
 
-use crate::call::Cost;
 use crate::config::SettleRule;
-use crate::dimension::Dimension;
+use crate::model::call::Cost;
+use crate::model::dimension::Dimension;
 use crate::reply::Usage;
 
 /// What is known of a call before it goes.
@@ -168,7 +168,7 @@ impl Counting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vendor::by_name;
+    use crate::vendors::by_name;
 
     fn counting(vendor: &str) -> Counting {
         by_name(vendor).unwrap().counting

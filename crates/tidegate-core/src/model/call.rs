@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::dimension::Dimension;
-use crate::fingerprint::{Salt, Secret};
 use crate::model::Units;
-use crate::priority::Priority;
-use crate::rate::MAX_UNITS;
+use crate::model::dimension::Dimension;
+use crate::model::fingerprint::{Salt, Secret};
+use crate::model::priority::Priority;
+use crate::model::rate::MAX_UNITS;
 
 /// What a call costs in each dimension. A request unless stated otherwise, and nothing else.
 #[derive(Clone, Debug, PartialEq)]
@@ -266,7 +266,7 @@ impl Call {
     /// ```
     #[must_use]
     pub fn endpoint(self, endpoint: &str) -> Call {
-        self.shaped(|shape| shape.endpoint = Some(crate::endpoint::normal(endpoint).into()))
+        self.shaped(|shape| shape.endpoint = Some(crate::model::endpoint::normal(endpoint).into()))
     }
 
     /// The model it asks for.

@@ -7,7 +7,7 @@ use super::{
     DAY, MINUTE, Preset, PresetLimit, SECOND, bucket, concurrency, fixed, of_endpoint, of_model, plain, tier,
 };
 use crate::config::RampConfig;
-use crate::rate::Algorithm;
+use crate::model::rate::Algorithm;
 
 const OPENAI_MODELS: &str = "model pages, by rizquuula/coding-plan data/rate_limits.yaml";
 const OPENAI_TIER_1: &str =

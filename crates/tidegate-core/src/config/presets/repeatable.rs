@@ -4,7 +4,7 @@
 //! again, and costs again. What stores something (files, threads, batches) is not among them.
 
 use super::Preset;
-use crate::pattern::Pattern;
+use crate::model::pattern::Pattern;
 
 /// The endpoints of generation and embedding, in the dialects of all LLM presets.
 const ENDPOINTS: [&str; 20] = [
@@ -34,7 +34,7 @@ impl Preset {
     /// Whether a call to this endpoint does no harm if it is made twice. Its method may say so besides.
     ///
     /// ```
-    /// use tidegate_core::presets;
+    /// use tidegate_core::config::presets;
     ///
     /// let openai = presets::by_name("openai").unwrap();
     /// assert!(openai.repeats("POST /v1/chat/completions"));
@@ -42,7 +42,7 @@ impl Preset {
     /// ```
     #[must_use]
     pub fn repeats(&self, endpoint: &str) -> bool {
-        let endpoint = crate::endpoint::normal(endpoint.split('?').next().unwrap_or_default());
+        let endpoint = crate::model::endpoint::normal(endpoint.split('?').next().unwrap_or_default());
         self.is_llm() && ENDPOINTS.iter().any(|pattern| Pattern::new(pattern).matches(&endpoint))
     }
 }

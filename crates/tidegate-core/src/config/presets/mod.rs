@@ -16,9 +16,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::config::{Origin, RampConfig, RateLimit, ServiceConfig, Unread};
-use crate::dimension::Dimension;
-use crate::rate::{Algorithm, Rate};
-use crate::vendor::{Vendor, by_name as vendor_by_name, generic};
+use crate::model::dimension::Dimension;
+use crate::model::rate::{Algorithm, Rate};
+use crate::vendors::{Vendor, by_name as vendor_by_name, generic};
 
 /// A known service.
 #[derive(Debug)]
@@ -347,7 +347,7 @@ mod tests {
     #[test]
     fn every_named_vendor_has_a_preset() {
         let shared = ["generic", "generic-gravitee", "litellm", "confluence-dc", "nous"];
-        for vendor in crate::vendor::all().filter(|vendor| !shared.contains(&vendor.name)) {
+        for vendor in crate::vendors::all().filter(|vendor| !shared.contains(&vendor.name)) {
             assert!(by_name(vendor.name).is_some(), "{} has no preset", vendor.name);
         }
     }

@@ -47,7 +47,7 @@ impl Salt {
     /// Returns sixteen hex digits that stand for a secret.
     ///
     /// ```
-    /// use tidegate_core::fingerprint::Salt;
+    /// use tidegate_core::Salt;
     ///
     /// let salt = Salt::new([7; 32]);
     /// assert_eq!(salt.fingerprint("sk-1"), salt.fingerprint("sk-1"));

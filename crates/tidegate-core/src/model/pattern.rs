@@ -2,8 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::config::ServiceConfig;
-use crate::endpoint;
+use crate::model::endpoint;
 
 /// A pattern; the more of it is literal, the more specific it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,16 +75,6 @@ pub(crate) fn most_specific<'a>(
         .filter(|(_, pattern)| pattern.matches(text))
         .max_by(|(_, a), (_, b)| a.specificity().cmp(&b.specificity()).then_with(|| b.text.cmp(&a.text)))
         .map(|(index, _)| index)
-}
-
-impl ServiceConfig {
-    /// The most specific of its endpoint patterns that matches a method and path.
-    #[must_use]
-    pub fn endpoint_pattern(&self, endpoint: &str) -> Option<&str> {
-        let patterns: Vec<Pattern> = self.endpoints.keys().map(|text| Pattern::of_endpoints(text)).collect();
-        let found = most_specific(patterns.iter().enumerate(), &endpoint::normal(endpoint))?;
-        self.endpoints.keys().nth(found).map(String::as_str)
-    }
 }
 
 #[cfg(test)]

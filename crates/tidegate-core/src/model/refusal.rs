@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::time::Nanos;
+use crate::model::time::Nanos;
 
 /// Why a call was refused. It consumed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
