@@ -354,6 +354,8 @@ pub(crate) struct Limit {
     pub plain: bool,
     /// The same, but that its units are lent.
     pub promised: bool,
+    /// Whether replies state something about it: then calls are marked when they pass it.
+    pub mirrored: bool,
     pub meter: Meter,
     /// Whose units these are, if they are lent.
     pub lent: Option<Box<Allotment>>,
@@ -371,6 +373,7 @@ impl Limit {
             sibling: LimitId::NIL,
             plain,
             promised: false,
+            mirrored: false,
             meter,
             lent: None,
             contention: None,

@@ -228,7 +228,7 @@ impl Engine {
             if let Some(lent) = &mut self.limits[limit].lent {
                 let units = wanted.saturating_sub(lent.left());
                 lent.lend(Loan { units, from: Nanos::ZERO, until: Nanos::NEVER }, now);
-                self.touched(limit);
+                self.effects.touch(limit, &self.limits);
             }
         }
         self.pump(now);
@@ -279,7 +279,7 @@ impl Engine {
                 && let Some(lent) = &mut self.limits[page.limit].lent
             {
                 lent.is_written(page.lends, now);
-                self.touched(page.limit);
+                self.effects.touch(page.limit, &self.limits);
             }
         }
         self.pump(now);

@@ -98,7 +98,7 @@ impl Engine {
             mirror.begin_anew();
         }
         self.announce(News::LimitReset { limit: before.name.clone(), used: before.used });
-        self.touched(limit);
+        self.effects.touch(limit, &self.limits);
         self.limits.note_unsaved(limit);
         self.plan_what_was_learned(now);
         self.pump(now);

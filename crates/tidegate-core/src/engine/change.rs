@@ -216,12 +216,15 @@ impl Engine {
         }
         self.routing.customs = customs(config);
         self.remove_gone(now);
+        self.purge_retired();
         self.forget_retired(now);
         self.keep_windows(now);
+        self.purge_retired();
         self.routing.shapes.clear();
         for index in self.routing.loops.all.ids() {
             if self.loop_name(index).is_some() {
                 self.make_loop_limits(index, now);
+                self.purge_retired();
             }
         }
         // In an order of their own: the order of a hash map differs from run to run.
@@ -334,7 +337,7 @@ impl Engine {
         let definition = held.definition.clone();
         for limit in instances {
             definition.change(&mut self.limits.all[limit].meter, now, self.limits.unix_offset, &old);
-            self.touched(limit);
+            self.effects.touch(limit, &self.limits);
             self.limits.note_unsaved(limit);
         }
         true

@@ -120,9 +120,11 @@ impl Engine {
         match effect {
             Effect::None => {}
             Effect::Opened { .. } if self.routing.services[service].fail_queued => {
-                self.refuse_all_at(breaker, now);
+                self.effects.refuse.push(breaker);
             }
-            Effect::Opened { .. } | Effect::ProbeFreed | Effect::Closed => self.touched(breaker),
+            Effect::Opened { .. } | Effect::ProbeFreed | Effect::Closed => {
+                self.effects.touch(breaker, &self.limits);
+            }
         }
     }
 
@@ -136,7 +138,7 @@ impl Engine {
     }
 
     /// A breaker opened, and those who wait do not want to.
-    fn refuse_all_at(&mut self, breaker: LimitId, now: Nanos) {
+    pub(super) fn refuse_all_at(&mut self, breaker: LimitId, now: Nanos) {
         let on_it = |skeleton: &RouteId| self.routing.skeletons[*skeleton].breaker == breaker;
         let skeletons = self.routing.skeleton_index.values().copied().filter(on_it).collect();
         let mut waiting = Vec::new();

@@ -73,6 +73,7 @@ impl Engine {
             Some(rules) => drop(self.upstream.school.ramps.insert(service, Ramp::new(rules.clone()))),
             None => drop(self.upstream.school.ramps.remove(&service)),
         }
+        self.routing.services[service].ramps = self.upstream.school.ramps.contains_key(&service);
         self.ease(service, now);
         self.see_what_is_due();
     }
@@ -139,10 +140,5 @@ impl Engine {
                 self.relearn(spec, now);
             }
         }
-    }
-
-    /// Whether calls to a service are to be noted because it starts slowly.
-    pub(super) fn has_ramp(&self, service: ServiceId) -> bool {
-        self.upstream.school.ramps.contains_key(&service)
     }
 }

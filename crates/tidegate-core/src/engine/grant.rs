@@ -5,6 +5,7 @@ use std::ops::{Index, IndexMut};
 
 use hashbrown::HashMap;
 
+use super::effects::Served;
 use super::route::Skeleton;
 use super::{Engine, Units};
 use crate::model::priority::Priority;
@@ -172,6 +173,13 @@ impl InFlightCalls {
         let before = call.clone();
         call.counted = now;
         Some(before)
+    }
+}
+
+impl InFlightCall {
+    /// Returns the correction of the fair share of the call's loop at a limit.
+    pub fn served(&self, limit: LimitId, units: i128) -> Served {
+        Served { limit, loop_: self.loop_, route: self.skeleton, class: self.class as u8, units }
     }
 }
 

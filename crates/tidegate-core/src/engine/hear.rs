@@ -66,6 +66,7 @@ impl Engine {
             return;
         }
         self.upstream.school.mirrors.insert(limit, Mirror::default());
+        self.limits[limit].mirrored = true;
         for skeleton in self.routing.skeletons.ids() {
             if self.routing.skeletons[skeleton].uses.iter().any(|(used, _)| *used == limit) {
                 self.see_what_is_mirrored(skeleton);
@@ -112,7 +113,7 @@ impl Engine {
     /// Brings a limit to what was learned. Who waits is planned anew when all that was told is known.
     pub(super) fn relearn(&mut self, spec: SpecId, now: Nanos) {
         if self.put_in_force(spec, now) {
-            self.upstream.school.replan = true;
+            self.effects.refit = true;
         }
     }
 
@@ -170,7 +171,7 @@ impl Engine {
                 self.charge_lent(limit, missing - used, now);
             }
         }
-        self.upstream.school.replan = true;
+        self.effects.refit = true;
         let limit = self.limit_name(limit);
         self.tell(Lesson::Bucket { limit, size });
         true

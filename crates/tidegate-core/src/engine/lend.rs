@@ -36,7 +36,10 @@ impl Engine {
 
     /// What limits ask of their lender, since this was last asked.
     pub fn loan_requests(&mut self) -> Vec<LoanRequest> {
-        std::mem::take(&mut self.funding.loan_requests)
+        let requests = std::mem::take(&mut self.funding.loan_requests).into_iter();
+        requests
+            .map(|(limit, units, spent)| LoanRequest { limit: self.limit_name(limit), units, spent })
+            .collect()
     }
 
     /// The lender gives units to a limit.
@@ -45,7 +48,7 @@ impl Engine {
         let Some(limit) = self.limit_named(name) else { return };
         if let Some(lent) = &mut self.limits[limit].lent {
             lent.lend(loan, now);
-            self.touched(limit);
+            self.effects.touch(limit, &self.limits);
             self.pump(now);
         }
     }
@@ -68,28 +71,29 @@ impl Engine {
     }
 
     /// Asks the lender if little is left, or less than `need`.
-    pub(super) fn want_loan(&mut self, limit: LimitId, need: u64, now: Nanos) {
-        let Some(lent) = &mut self.limits[limit].lent else { return };
+    /// Returns when it is time to ask again.
+    pub(super) fn want_loan(&mut self, limit: LimitId, need: u64, now: Nanos) -> Nanos {
+        let Some(lent) = &mut self.limits[limit].lent else { return Nanos::NEVER };
         if let Some((units, spent)) = lent.ask(need, now)
             && !self.limits.note_unsaved(limit)
         {
-            let name = self.limit_name(limit);
-            self.funding.loan_requests.push(LoanRequest { limit: name, units, spent });
+            self.funding.loan_requests.push((limit, units, spent));
         }
-        if need > 0
-            && let Some(lent) = &self.limits[limit].lent
-        {
-            let again = lent.ask_at();
-            if again > now {
-                self.arm_sooner(limit, again);
-            }
+        self.limits[limit].lent.as_ref().map_or(Nanos::NEVER, |lent| lent.ask_at())
+    }
+
+    /// Asks the lender on behalf of the call that is first at a limit, which is looked at again when it is time to ask again.
+    pub(super) fn want_loan_and_wake(&mut self, limit: LimitId, need: u64, now: Nanos) {
+        let again = self.want_loan(limit, need, now);
+        if need > 0 && again > now {
+            self.arm_sooner(limit, again);
         }
     }
 
     /// A call that will not wait found too little: asks on behalf of the next one.
     pub(super) fn want_loans(&mut self, route: &[Use], units: &Units, now: Nanos) {
         for &(limit, slot) in route {
-            self.want_loan(limit, units[slot as usize], now);
+            self.want_loan_and_wake(limit, units[slot as usize], now);
         }
     }
 

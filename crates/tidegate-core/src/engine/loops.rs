@@ -153,7 +153,9 @@ impl Engine {
         let mut at = first;
         while !at.is_nil() {
             let next = self.limits[at].sibling;
-            self.remove_limit(at);
+            // No call waits at an idle limit, and replies state nothing of a loop's: no machine above knows it.
+            self.forget_funds(at);
+            self.limits.all.free(at);
             at = next;
         }
         self.routing.loops.index.remove(hash, loop_);
@@ -165,16 +167,18 @@ impl Engine {
         self.limits.all.insert_lean(limit)
     }
 
-    /// Frees a limit's place. Nobody may be bound there.
+    /// Retires a limit at which no call waits. Its id is free again when all machines have forgotten it.
     pub(super) fn remove_limit(&mut self, limit: LimitId) {
+        self.forget_funds(limit);
+        self.effects.retired.push(limit);
+    }
+
+    /// Forgets what is kept of a limit beside the limit itself.
+    fn forget_funds(&mut self, limit: LimitId) {
         self.erase(limit);
-        self.arm(limit, Nanos::NEVER);
-        self.limits[limit].contention = None;
         self.limits[limit].lent = None;
-        self.scheduler.dirty.retain(|marked| marked.0 != limit);
         self.funding.lent_limits.remove(&limit);
-        self.upstream.school.forget(limit);
+        self.funding.loan_requests.retain(|(known, ..)| *known != limit);
         self.limits.dropped_debt.remove(&limit);
-        self.limits.all.free(limit);
     }
 }

@@ -18,6 +18,7 @@ mod change;
 mod circuit;
 mod deadlines;
 mod ease;
+mod effects;
 mod ended;
 mod explain;
 mod facts;
@@ -79,6 +80,7 @@ pub use route::ServiceCounts;
 pub use status::LimitStatus;
 pub use windows::BackoffStatus;
 
+use self::effects::{Effects, Served};
 use self::grant::{InFlightCall, InFlightCalls};
 use self::state::{Funding, Limits, Routing, Scheduler, Upstream};
 use crate::algorithm::Meter;
@@ -86,7 +88,7 @@ use crate::config::Config;
 use crate::model::fingerprint::Salt;
 use crate::model::refusal::Refusal;
 use crate::model::time::Nanos;
-use crate::model::{Id, SpecId, WaiterId};
+use crate::model::{Id, LaneId, SpecId, WaiterId};
 pub(crate) use crate::model::{MAX_UNIT_KINDS, SLOT, Units};
 
 /// Shares are kept in millionths.
@@ -136,6 +138,7 @@ pub struct Engine {
     upstream: Upstream,
     in_flight: InFlightCalls,
     scheduler: Scheduler,
+    effects: Effects,
 }
 
 impl Engine {
@@ -154,6 +157,7 @@ impl Engine {
             upstream: Upstream::default(),
             in_flight: InFlightCalls::default(),
             scheduler: Scheduler::default(),
+            effects: Effects::default(),
         };
         engine.configure(config)?;
         Ok(engine)
@@ -171,6 +175,7 @@ impl Engine {
         // A call that fits at its last moment goes; hence grants before refusals.
         if self.scheduler.timers.first().is_some_and(|(wake, _)| wake <= now)
             || !self.scheduler.dirty.is_empty()
+            || self.effects.is_pending()
         {
             self.pump(now);
         }
@@ -180,6 +185,52 @@ impl Engine {
             }
             self.refuse_waiting(waiter, crate::model::refusal::Reason::Timeout, now);
             self.pump(now);
+        }
+    }
+
+    /// Applies the effects that machines raised, all but the retirement of limits, which follows dispatch.
+    fn apply_effects(&mut self, now: Nanos) {
+        if !self.effects.is_pending() {
+            return;
+        }
+        self.restructure(now);
+        for Served { limit, loop_, route, class, units } in std::mem::take(&mut self.effects.served) {
+            self.charge_flow(limit, (loop_, route, class), units, false, LaneId::NIL);
+        }
+        for limit in std::mem::take(&mut self.effects.touched) {
+            self.touched(limit);
+        }
+    }
+
+    /// Applies the effects that change where calls wait, and which of them can go at all.
+    fn restructure(&mut self, now: Nanos) {
+        for (service, model) in std::mem::take(&mut self.effects.split) {
+            let waiting = self.unseat_model(service, &model);
+            self.seat_again(waiting, now);
+        }
+        let routes = std::mem::take(&mut self.effects.reroute);
+        self.rebind(&routes, now);
+        let routes = std::mem::take(&mut self.effects.revisit);
+        for lane in self.lanes_of(&routes) {
+            let route = self.scheduler.lanes[lane].route.clone();
+            self.mark_route(&route);
+        }
+        if std::mem::take(&mut self.effects.refit) {
+            self.fit_all(now);
+        }
+        for breaker in std::mem::take(&mut self.effects.refuse) {
+            self.refuse_all_at(breaker, now);
+        }
+    }
+
+    /// Frees the ids of limits that were retired, once no machine refers to them.
+    fn purge_retired(&mut self) {
+        for limit in std::mem::take(&mut self.effects.retired) {
+            self.arm(limit, Nanos::NEVER);
+            self.limits[limit].contention = None;
+            self.scheduler.dirty.retain(|marked| marked.0 != limit);
+            self.upstream.school.forget(limit);
+            self.limits.all.free(limit);
         }
     }
 
@@ -247,7 +298,7 @@ impl Engine {
                 && window.follow(self.limits.unix_offset, now)
                 && !self.limits.all.is_free(limit)
             {
-                self.touched(limit);
+                self.effects.touch(limit, &self.limits);
                 self.limits.note_unsaved(limit);
             }
         }

@@ -42,7 +42,7 @@ impl Engine {
             && fixed.ends_by(now.after(reset), now)
         {
             self.limits.note_unsaved(limit);
-            self.touched(limit);
+            self.effects.touch(limit, &self.limits);
         }
         let spec = &self.limits.specs[self.limits[limit].spec];
         let (whole, until) = match &self.limits[limit].meter {
@@ -88,7 +88,7 @@ impl Engine {
         let units = self.limits[limit].meter.charge_others(units, now);
         self.charge_lent(limit, units, now);
         if units > 0 {
-            self.touched(limit);
+            self.effects.touch(limit, &self.limits);
             if self.upstream.school.keeps_books {
                 let limit = self.limit_name(limit);
                 self.tell(Lesson::Charged { limit, units });
@@ -111,7 +111,7 @@ impl Engine {
 
     pub(super) fn give_back_to_others(&mut self, limit: LimitId, units: u64, charged: Nanos, now: Nanos) {
         self.limits[limit].meter.refund(units, charged, now);
-        self.touched(limit);
+        self.effects.touch(limit, &self.limits);
         if self.upstream.school.keeps_books {
             let limit = self.limit_name(limit);
             self.tell(Lesson::Refunded { limit, units, charged });

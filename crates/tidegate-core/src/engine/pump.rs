@@ -39,6 +39,7 @@ pub(super) struct Candidate {
 impl Engine {
     /// Lets everybody go who may.
     pub(super) fn pump(&mut self, now: Nanos) {
+        self.apply_effects(now);
         while let Some((wake, limit)) = self.scheduler.timers.first() {
             if wake > now {
                 break;
@@ -66,6 +67,7 @@ impl Engine {
             self.scheduler.dirty.extend(candidates.drain(..).map(|(limit, _)| Reverse(limit)));
         }
         self.scheduler.candidates = candidates;
+        self.purge_retired();
     }
 
     /// The best by standing of those that need not let another go first.
@@ -129,12 +131,12 @@ impl Engine {
                     }
                     if self.limits[limit].meter.is_in_flight() {
                         self.note_booking(limit, lane, Nanos::NEVER);
-                        self.want_loan(limit, units[self.scheduler.lanes[lane].slot as usize], now);
+                        self.want_loan_and_wake(limit, units[self.scheduler.lanes[lane].slot as usize], now);
                         return None;
                     }
                     let booked = self.booking(lane, now);
                     self.note_booking(limit, lane, booked);
-                    self.want_loan(limit, units[self.scheduler.lanes[lane].slot as usize], now);
+                    self.want_loan_and_wake(limit, units[self.scheduler.lanes[lane].slot as usize], now);
                     if self.waits_alone(limit, lane) {
                         return None;
                     }

@@ -26,8 +26,16 @@ pub(super) struct Unseated {
 }
 
 impl Engine {
-    /// Finds the limits of these routes anew, and has their lanes wait there.
+    /// Lists the limits of these routes anew. The lanes on them are bound anew when effects are applied.
     pub(super) fn reroute(&mut self, skeletons: &BTreeSet<RouteId>, now: Nanos) {
+        for &skeleton in skeletons {
+            self.route_skeleton(skeleton, now);
+        }
+        self.effects.reroute.extend(skeletons);
+    }
+
+    /// Has the lanes of these routes wait at the limits that the routes have now.
+    pub(super) fn rebind(&mut self, skeletons: &BTreeSet<RouteId>, now: Nanos) {
         if skeletons.is_empty() {
             return;
         }
@@ -41,9 +49,6 @@ impl Engine {
         for &lane in &lanes {
             self.unbind(lane);
             self.count_passing(lane, -1);
-        }
-        for &skeleton in skeletons {
-            self.route_skeleton(skeleton, now);
         }
         for (&lane, before) in lanes.iter().zip(bounds) {
             let held = &self.scheduler.lanes[lane];
@@ -80,6 +85,7 @@ impl Engine {
         let all = self.scheduler.lane_index.values().flat_map(|lane| self.calls_of(*lane)).collect();
         let all = self.unseat(all);
         self.scheduler.dirty.clear();
+        self.effects.touched.clear();
         all
     }
 

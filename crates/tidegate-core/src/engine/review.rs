@@ -21,8 +21,8 @@ impl Engine {
                 self.tell(Lesson::Burst { limit, burst });
             }
         }
-        if std::mem::take(&mut self.upstream.school.replan) {
-            self.fit_all(now);
+        if self.effects.is_structural() {
+            self.restructure(now);
         }
     }
 

@@ -121,7 +121,7 @@ impl Engine {
         let next = book.orphans.iter().map(|(until, ..)| *until).min().unwrap_or(Nanos::NEVER);
         for (_, limit, units) in over {
             self.limits[limit].release(units);
-            self.touched(limit);
+            self.effects.touch(limit, &self.limits);
         }
         next
     }

@@ -70,6 +70,8 @@ pub(crate) struct Service {
     pub other_models: Vec<Arc<str>>,
     pub rosters: [Roster; 4],
     pub counts: ServiceCounts,
+    /// Whether it starts slowly after a time without calls.
+    pub ramps: bool,
     /// No longer in the config.
     pub gone: bool,
 }
@@ -170,6 +172,10 @@ impl Engine {
     pub(super) fn find_route(&mut self, call: &Call, now: Nanos) -> Result<RouteId, Refusal> {
         let skeleton = self.resolve_shape(&call.said.shape, now)?;
         call.said.route.store(self.routing.tag.mark(skeleton), Ordering::Relaxed);
+        // Limits of idle keys may have been retired on the way.
+        if !self.effects.retired.is_empty() {
+            self.purge_retired();
+        }
         Ok(skeleton)
     }
 

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::ease::Paced;
+use super::layout::Use;
 use super::lesson::Lesson;
 use super::{Engine, Grant, InFlightCall};
 use crate::learn::adaptive::Adaptive;
@@ -45,8 +46,6 @@ pub(crate) struct School {
     pub(super) adaptive: BTreeMap<SpecId, Adaptive>,
     /// Definitions that are to be brought to what was learned.
     pub(super) unplanned: BTreeSet<SpecId>,
-    /// Whether definitions have changed since all was planned.
-    pub(super) replan: bool,
     /// When something learned is to be looked at again.
     pub due: Nanos,
     pub lessons: VecDeque<Lesson>,
@@ -80,7 +79,6 @@ impl Default for School {
             ramp_due: Nanos::NEVER,
             adaptive: BTreeMap::new(),
             unplanned: BTreeSet::new(),
-            replan: false,
             due: Nanos::NEVER,
             lessons: VecDeque::new(),
             keeps_books: false,
@@ -102,10 +100,10 @@ impl School {
 impl Engine {
     /// Which limits of a route replies have told of.
     pub(super) fn see_what_is_mirrored(&mut self, skeleton: RouteId) {
-        let ramps = self.has_ramp(self.routing.skeletons[skeleton].service);
-        let mirrors = &self.upstream.school.mirrors;
         let held = &mut self.routing.skeletons[skeleton];
-        held.mirrored = held.uses.iter().copied().filter(|(limit, _)| mirrors.contains_key(limit)).collect();
+        let ramps = self.routing.services[held.service].ramps;
+        let mirrored = |(limit, _): &Use| self.limits[*limit].mirrored;
+        held.mirrored = held.uses.iter().copied().filter(mirrored).collect();
         held.noted = ramps || !held.breaker.is_nil() || !held.mirrored.is_empty();
     }
 

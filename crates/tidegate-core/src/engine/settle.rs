@@ -8,7 +8,7 @@ use super::{Departure, Engine, Grant, InFlightCall, MAX_UNIT_KINDS, SLOT, Units}
 use crate::model::call::Cost;
 use crate::model::dimension::Dimension;
 use crate::model::time::Nanos;
-use crate::model::{Id, LaneId, LimitId};
+use crate::model::{Id, LimitId};
 
 impl Engine {
     /// The call ended. `actual` is what it really cost, in the dimensions it states; the rest cost what
@@ -101,7 +101,7 @@ impl Engine {
             let held = &mut self.limits[limit];
             if held.since <= call.epoch && held.meter.count_from(call.units[slot as usize], call.counted, now)
             {
-                self.touched(limit);
+                self.effects.touch(limit, &self.limits);
             }
         }
         if self.scheduler.waiting > 0 {
@@ -133,9 +133,9 @@ impl Engine {
             let slot = slot as usize;
             more[slot] = cost - reserved;
             uncounted[slot] = uncounted[slot].max(cost - reserved - charged);
-            let lane = (call.loop_, call.skeleton, call.class as u8);
-            self.charge_flow(limit, lane, charged.into(), false, LaneId::NIL);
-            self.touched(limit);
+            let served = call.served(limit, charged.into());
+            self.effects.serve(served, &self.limits);
+            self.effects.touch(limit, &self.limits);
         }
         self.in_flight.grow(grant, &more, &uncounted);
         if self.scheduler.waiting > 0 {
@@ -180,8 +180,7 @@ impl Engine {
             } else {
                 return false;
             };
-            let lane = (grant.loop_, grant.skeleton, grant.class as u8);
-            engine.charge_flow(limit, lane, change, false, LaneId::NIL);
+            engine.effects.serve(grant.served(limit, change), &engine.limits);
             true
         });
     }
@@ -277,7 +276,7 @@ impl Engine {
         for &(limit, slot) in &throttles {
             if self.limits[limit].since <= grant.epoch {
                 self.limits[limit].release(grant.units[slot as usize]);
-                self.touched(limit);
+                self.effects.touch(limit, &self.limits);
             }
         }
         !throttles.is_empty()
@@ -323,8 +322,7 @@ impl Engine {
             if let Some(lent) = &mut held.lent {
                 lent.give_back(reserved, grant.at, now);
             }
-            let lane = (grant.loop_, grant.skeleton, grant.class as u8);
-            engine.charge_flow(limit, lane, -i128::from(reserved), false, LaneId::NIL);
+            engine.effects.serve(grant.served(limit, -i128::from(reserved)), &engine.limits);
             true
         });
     }
@@ -371,7 +369,7 @@ impl Engine {
                 settle(self, limit, slot, reserved)
             };
             if waited_for && changed_here {
-                self.touched(limit);
+                self.effects.touch(limit, &self.limits);
                 changed = true;
             }
         }

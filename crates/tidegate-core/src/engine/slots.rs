@@ -80,7 +80,7 @@ impl Engine {
         held.withheld = held.definition.withheld(held.definition.whole());
         held.definition.change(&mut self.limits.all[limit].meter, now, self.limits.unix_offset, &old);
         self.see_if_plain(limit);
-        self.touched(limit);
+        self.effects.touch(limit, &self.limits);
     }
 
     /// Judges how many calls of these services go throttled at once, for as long as any of them do. They are about to

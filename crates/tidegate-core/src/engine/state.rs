@@ -15,7 +15,6 @@ use super::book::Book;
 use super::circuit::Passed;
 use super::deadlines::Deadlines;
 use super::lane::{Lane, Run, Waiter};
-use super::lend::LoanRequest;
 use super::loop_index::LoopIndex;
 use super::loops::LoopRecord;
 use super::names::KeyLimits;
@@ -88,7 +87,8 @@ impl IndexMut<LimitId> for Limits {
 /// What limits spend that a lender must grant first.
 #[derive(Debug, Default)]
 pub(super) struct Funding {
-    pub loan_requests: Vec<LoanRequest>,
+    /// Which limits want how many units, and what they have spent since they last asked.
+    pub loan_requests: Vec<(LimitId, u64, u64)>,
     pub lent_limits: BTreeSet<LimitId>,
     /// What is written down before it is spent, if anything is.
     pub book: Option<Box<Book>>,

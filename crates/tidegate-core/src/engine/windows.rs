@@ -140,7 +140,7 @@ impl Engine {
             if let Meter::Hold(hold) = &mut self.limits[limit].meter {
                 hold.open(now);
             }
-            self.touched(limit);
+            self.effects.touch(limit, &self.limits);
             if let Some(key) = cleared {
                 self.announce(News::WindowCleared { key });
             }
@@ -247,11 +247,7 @@ impl Engine {
         let free = |skeleton: &RouteId| !self.routing.skeletons[*skeleton].throttled;
         let newly: BTreeSet<RouteId> = concerned.iter().copied().filter(free).collect();
         self.reroute(&newly, now);
-        // The others wait for longer now, which may leave room for somebody.
-        for lane in self.lanes_of(&concerned) {
-            let route = self.scheduler.lanes[lane].route.clone();
-            self.mark_route(&route);
-        }
+        self.effects.revisit.extend(concerned);
     }
 
     /// A window is about to open. Services of which calls go throttled already go on as they began to.
@@ -296,10 +292,9 @@ impl Engine {
         if self.routing.services[service].other_models.len() >= MANY {
             return Scope::Service(service);
         }
-        let waiting = self.unseat_model(service, &model);
         self.routing.services[service].other_models.push(model.clone());
         self.routes_changed();
-        self.seat_again(waiting, now);
+        self.effects.split.push((service, model.clone()));
         Scope::OtherModel(service, model)
     }
 
