@@ -70,7 +70,7 @@ impl Engine {
             }
         };
         match obstacle {
-            None => Ok(self.go(&arrival, now)),
+            None => Ok(self.go_and_dispatch(&arrival, now)),
             Some((limit, until)) => {
                 let route = self.route_of(arrival.skeleton, arrival.loop_);
                 self.want_loans(&route, &arrival.units, now);
@@ -150,7 +150,7 @@ impl Engine {
                 let forecast = self.forecast_behind(lane, &ahead, &arrival.units, bound, now);
                 if forecast > deadline {
                     return match self.may_pass(lane, &arrival.units, now) {
-                        true => Ok(Admission::Granted(self.go(&arrival, now))),
+                        true => Ok(Admission::Granted(self.go_and_dispatch(&arrival, now))),
                         false => Err(self.no_room(Reason::Hopeless, bound, forecast, &arrival, now)),
                     };
                 }
@@ -160,7 +160,7 @@ impl Engine {
                 let (waiter, lane) = self.seat(&arrival, call, deadline, arrived);
                 let Some(held) = self.obstacle(lane, &arrival.units, Role::Other, now) else {
                     self.pull_waiter(waiter);
-                    return Ok(Admission::Granted(self.go(&arrival, now)));
+                    return Ok(Admission::Granted(self.go_and_dispatch(&arrival, now)));
                 };
                 let nothing = [0; MAX_UNIT_KINDS];
                 let forecast = self.forecast_behind(lane, &nothing, &arrival.units, held.limit, now);
@@ -222,6 +222,12 @@ impl Engine {
             self.charge_flow(limit, (loop_, skeleton, class as u8), units, false, LaneId::NIL);
         }
         self.mark_route(&route);
+        grant
+    }
+
+    /// Lets a call go at once although others wait, and dispatches those.
+    fn go_and_dispatch(&mut self, arrival: &Arrival, now: Nanos) -> Grant {
+        let grant = self.go(arrival, now);
         self.pump(now);
         grant
     }
@@ -252,7 +258,7 @@ impl Engine {
             held.is_some()
         };
         self.routing.services[service].counts.would_wait += u64::from(would_wait);
-        Some(self.go(arrival, now))
+        Some(self.go_and_dispatch(arrival, now))
     }
 
     /// Refuses a stated cost that can never fit, and brings an estimated one down to what can.
@@ -396,12 +402,13 @@ impl Engine {
     fn shed_for(&mut self, ticket: Ticket, now: Nanos) -> Result<(), Refusal> {
         let lane = self.run_of(ticket.index).lane;
         let skeleton = self.scheduler.lanes[lane].skeleton;
-        let service = &mut self.routing.services[self.routing.skeletons[skeleton].service];
-        if service.waiting() <= service.max_waiting {
+        let service = self.routing.skeletons[skeleton].service;
+        let rosters = self.scheduler.rosters.of(service);
+        if Roster::waiting(rosters) <= self.routing.services[service].max_waiting {
             return Ok(());
         }
         // The lowest priority; in it the loop with the most waiting for its weight; of that one the latest.
-        let Some(lanes) = service.rosters.iter_mut().find_map(Roster::largest) else { return Ok(()) };
+        let Some(lanes) = rosters.iter_mut().find_map(Roster::largest) else { return Ok(()) };
         let last = lanes.iter().map(|lane| self.scheduler.lanes[*lane].tail).filter(|last| !last.is_nil());
         let Some(victim) = last.max_by_key(|last| self.scheduler.waiters[*last].seq) else { return Ok(()) };
         self.refuse_waiting(victim, Reason::QueueFull, now);

@@ -128,7 +128,7 @@ impl Engine {
         };
         let index = self.scheduler.lanes.insert(lane);
         self.scheduler.lanes[index].roster =
-            self.routing.services[service].rosters[class as usize].add_lane(loop_, index);
+            self.scheduler.rosters.of(service)[class as usize].add_lane(loop_, index);
         self.scheduler.lane_index.insert((skeleton, loop_, class), index);
         self.routing.skeletons[skeleton].lanes += 1;
         self.pin_loop(loop_);
@@ -327,7 +327,7 @@ impl Engine {
     pub(super) fn count_waiting(&mut self, lane: LaneId, by: i32) {
         let Lane { skeleton, class, roster, .. } = self.scheduler.lanes[lane];
         let Skeleton { service, inverse, .. } = self.routing.skeletons[skeleton];
-        self.routing.services[service].rosters[class as usize].count(roster, inverse, by);
+        self.scheduler.rosters.of(service)[class as usize].count(roster, inverse, by);
     }
 
     pub(super) fn drop_lane(&mut self, lane: LaneId) {
@@ -338,7 +338,7 @@ impl Engine {
         self.routing.skeletons[skeleton].lanes -= 1;
         self.unpin_loop(loop_);
         let service = self.routing.skeletons[skeleton].service;
-        self.routing.services[service].rosters[class as usize].remove_lane(loop_, lane);
+        self.scheduler.rosters.of(service)[class as usize].remove_lane(loop_, lane);
         self.scheduler.lanes.free(lane);
     }
 }

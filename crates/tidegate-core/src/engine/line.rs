@@ -13,6 +13,7 @@ use std::time::Duration;
 use super::lane::{Lane, Run, Waiter};
 use super::layout::Use;
 use super::pass::Arrival;
+use super::roster::Roster;
 use super::route::Skeleton;
 use super::{Engine, Ticket, Units, Verdict};
 use crate::model::call::Call;
@@ -34,8 +35,8 @@ impl Engine {
     ) -> Option<Ticket> {
         let lane = self.lane_of(arrival)?;
         let Skeleton { service, breaker, observe, .. } = self.routing.skeletons[arrival.skeleton];
-        let service = &self.routing.services[service];
-        if !breaker.is_nil() || observe || service.waiting() >= service.max_waiting {
+        let waiting = Roster::waiting(self.scheduler.rosters.of(service));
+        if !breaker.is_nil() || observe || waiting >= self.routing.services[service].max_waiting {
             return None;
         }
         let Lane { tail, len, bound, ref route, .. } = self.scheduler.lanes[lane];

@@ -171,6 +171,7 @@ impl Engine {
         }
         if self.upstream.school.due <= now {
             self.review(now);
+            self.plan_what_was_learned(now);
         }
         // A call that fits at its last moment goes; hence grants before refusals.
         if self.scheduler.timers.first().is_some_and(|(wake, _)| wake <= now)

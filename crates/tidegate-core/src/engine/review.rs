@@ -12,6 +12,15 @@ impl Engine {
     /// Puts into force what was learned while a call ended; nobody goes yet.
     #[inline]
     pub(super) fn plan_what_was_learned(&mut self, now: Nanos) {
+        self.put_learned_in_force(now);
+        if self.effects.is_structural() {
+            self.restructure(now);
+        }
+    }
+
+    /// Puts into force what was learned and was left for later.
+    #[inline]
+    pub(super) fn put_learned_in_force(&mut self, now: Nanos) {
         while let Some(spec) = self.upstream.school.unplanned.pop_first() {
             self.relearn(spec, now);
             let limit = self.limits.specs[spec].shared;
@@ -20,9 +29,6 @@ impl Engine {
                 let limit = self.limit_name(limit);
                 self.tell(Lesson::Burst { limit, burst });
             }
-        }
-        if self.effects.is_structural() {
-            self.restructure(now);
         }
     }
 
@@ -58,7 +64,6 @@ impl Engine {
         }
         self.review_paces(now);
         self.see_what_is_due();
-        self.plan_what_was_learned(now);
     }
 
     pub(super) fn see_what_is_due(&mut self) {

@@ -1,6 +1,6 @@
 //! Who waits in one service and priority, to find whom to shed from a queue that is full.
 
-use crate::model::{LaneId, LoopId};
+use crate::model::{Id, LaneId, LoopId, ServiceId};
 use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
@@ -36,7 +36,26 @@ struct RosterFlow {
     lanes: Vec<LaneId>,
 }
 
+/// The rosters of all services, one for each priority.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rosters(Vec<[Roster; 4]>);
+
+impl Rosters {
+    /// Returns the rosters of a service.
+    pub fn of(&mut self, service: ServiceId) -> &mut [Roster; 4] {
+        if self.0.len() <= service.index() {
+            self.0.resize_with(service.index() + 1, Default::default);
+        }
+        &mut self.0[service.index()]
+    }
+}
+
 impl Roster {
+    /// Returns how many calls of a service wait.
+    pub fn waiting(rosters: &[Roster; 4]) -> usize {
+        rosters.iter().map(|roster| roster.waiting as usize).sum()
+    }
+
     /// A lane of a loop begins to wait. The answer is what [`Roster::count`] wants to know it by.
     pub fn add_lane(&mut self, loop_: LoopId, lane: LaneId) -> u32 {
         let flow = *self.index.entry(loop_).or_insert_with(|| {

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::layout::{Layout, Use};
-use super::roster::Roster;
 use super::{Engine, SLOT};
 use crate::algorithm::Meter;
 use crate::config::{BackoffConfig, Headers, Mode, Queued, SettleRule};
@@ -68,7 +67,6 @@ pub(crate) struct Service {
     pub headers: Headers,
     /// Models that no pattern names and that have routes of their own.
     pub other_models: Vec<Arc<str>>,
-    pub rosters: [Roster; 4],
     pub counts: ServiceCounts,
     /// Whether it starts slowly after a time without calls.
     pub ramps: bool,
@@ -84,10 +82,6 @@ pub(crate) struct Breakers {
 }
 
 impl Service {
-    pub fn waiting(&self) -> usize {
-        self.rosters.iter().map(|roster| roster.waiting as usize).sum()
-    }
-
     pub fn set_rules(&mut self, config: &crate::config::ServiceConfig) {
         self.per_key = config.per_key;
         self.observe = config.mode == Mode::Observe;

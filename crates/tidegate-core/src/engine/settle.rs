@@ -16,15 +16,24 @@ impl Engine {
     /// it; what is above the reservation is debt. Slots come back.
     pub fn finish(&mut self, grant: Grant, actual: Option<&Cost>, now: Nanos) {
         let now = self.clock(now);
-        self.report_lost(&grant, now);
+        self.lose_probe(&grant, now);
+        let waited_for = self.scheduler.waiting > 0;
+        if self.finish_call(grant, actual, waited_for, now) {
+            self.advance(now);
+            self.pump(now);
+        }
+    }
+
+    /// Ends a call. Returns whether calls that wait have to be looked at.
+    fn finish_call(&mut self, grant: Grant, actual: Option<&Cost>, waited_for: bool, now: Nanos) -> bool {
         self.in_flight.forget(&grant);
         let uncounted = self.in_flight.take_uncounted(&grant);
         if self.funding.book.is_some() {
             self.note_duration(&grant, now);
         }
-        if actual.is_some() || !self.ends_unnoticed(&grant) || !self.free_slots(&grant) {
-            self.settle(grant, &uncounted, actual, now);
-        }
+        let noticed =
+            actual.is_some() || !self.ends_unnoticed(&grant, waited_for) || !self.free_slots(&grant);
+        noticed && self.settle(grant, &uncounted, actual, waited_for, now)
     }
 
     /// Ends a call and applies what its outcome says: learning, backoff windows, the breaker, the cost. A refused call
@@ -69,7 +78,14 @@ impl Engine {
         match ended.fate {
             Fate::Unreached => self.cancel(grant, now),
             _ if counted => self.finish(grant, ended.cost.as_ref(), now),
-            _ => self.give_back_refused(grant, now),
+            _ => {
+                self.lose_probe(&grant, now);
+                let waited_for = self.scheduler.waiting > 0;
+                if self.give_back_refused(grant, waited_for, now) {
+                    self.advance(now);
+                    self.pump(now);
+                }
+            }
         }
         self.plan_what_was_learned(now);
         if self.scheduler.waiting > 0 {
@@ -162,10 +178,17 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn settle(&mut self, grant: Grant, uncounted: &Units, actual: Option<&Cost>, now: Nanos) {
+    fn settle(
+        &mut self,
+        grant: Grant,
+        uncounted: &Units,
+        actual: Option<&Cost>,
+        waited_for: bool,
+        now: Nanos,
+    ) -> bool {
         let grant = self.in_flight[&grant].clone();
         let keep = self.routing.skeletons[grant.skeleton].keep;
-        self.end(&grant, now, |engine, limit, slot, reserved| {
+        self.end(&grant, waited_for, |engine, limit, slot, reserved| {
             let dimension = engine.routing.skeletons[grant.skeleton].layout.dimension(slot);
             let stated = dimension.zip(actual).filter(|(dimension, actual)| actual.states(dimension));
             let Some(cost) = stated.map(|(dimension, actual)| actual.units(dimension)) else { return false };
@@ -182,13 +205,13 @@ impl Engine {
             };
             engine.effects.serve(grant.served(limit, change), &engine.limits);
             true
-        });
+        })
     }
 
     /// Whether the end of a call is nobody's concern, if it cost what it reserved: nobody waits, or it frees no slot.
     #[inline]
-    fn ends_unnoticed(&self, grant: &Grant) -> bool {
-        self.scheduler.waiting == 0 || self.frees_nothing(grant)
+    fn ends_unnoticed(&self, grant: &Grant, waited_for: bool) -> bool {
+        !waited_for || self.frees_nothing(grant)
     }
 
     /// Whether a call holds nothing that another could have.
@@ -217,7 +240,8 @@ impl Engine {
     /// The grant, if there is more to do: see [`Engine::finish`].
     #[inline(always)]
     pub fn finish_unnoticed(&mut self, grant: Grant) -> Result<(), Grant> {
-        if self.is_noted(&grant) || !self.ends_unnoticed(&grant) || !self.free_slots(&grant) {
+        let waited_for = self.scheduler.waiting > 0;
+        if self.is_noted(&grant) || !self.ends_unnoticed(&grant, waited_for) || !self.free_slots(&grant) {
             return Err(grant);
         }
         self.in_flight.forget(&grant);
@@ -226,18 +250,27 @@ impl Engine {
 
     /// A call ended of which nobody says what became: its probe is free again.
     #[inline(always)]
-    fn report_lost(&mut self, grant: &Grant, now: Nanos) {
+    fn lose_probe(&mut self, grant: &Grant, now: Nanos) {
+        if self.report_lost(grant, now) {
+            self.advance(now);
+        }
+    }
+
+    /// Forgets what was noted of a call when it went. Returns whether its breaker has a probe back.
+    #[inline(always)]
+    fn report_lost(&mut self, grant: &Grant, now: Nanos) -> bool {
         self.unmark(grant.index());
-        if self.upstream.passes.get(grant.index().index()).is_some_and(Option::is_some) {
+        let was_probe = self.upstream.passes.get(grant.index().index()).is_some_and(Option::is_some);
+        if was_probe {
             self.report_lost_probe(grant, now);
         }
+        was_probe
     }
 
     #[cold]
     fn report_lost_probe(&mut self, grant: &Grant, now: Nanos) {
         let call = self.in_flight[grant].clone();
         self.report(grant, &call, &Fate::Unknown, now);
-        self.advance(now);
     }
 
     /// The end of most calls: nothing to settle and nobody concerned. Only slots come back, and only if no
@@ -284,13 +317,19 @@ impl Engine {
 
     /// The call is known never to have left: everything comes back.
     pub fn cancel(&mut self, grant: Grant, now: Nanos) {
-        self.give_back(grant, |_| true, now);
+        let now = self.clock(now);
+        self.lose_probe(&grant, now);
+        let waited_for = self.scheduler.waiting > 0;
+        if self.give_back(grant, |_| true, waited_for, now) {
+            self.advance(now);
+            self.pump(now);
+        }
     }
 
     /// The upstream refused the call and does not count it: tokens and bytes come back. The request was sent, so it
     /// stays spent: attempts stay within the limit whatever the upstream says of them. Only a later reply that states
     /// more `remaining` gives it back.
-    fn give_back_refused(&mut self, grant: Grant, now: Nanos) {
+    fn give_back_refused(&mut self, grant: Grant, waited_for: bool, now: Nanos) -> bool {
         let call = self.in_flight[&grant].clone();
         for (limit, slot) in self.route_of(call.skeleton, call.loop_) {
             let is_request =
@@ -302,17 +341,21 @@ impl Engine {
                 mirror.keep(call.units[slot as usize], call.counted);
             }
         }
-        self.give_back(grant, |dimension| dimension != Some(&Dimension::Requests), now);
+        self.give_back(grant, |dimension| dimension != Some(&Dimension::Requests), waited_for, now)
     }
 
     /// Ends a call. What it reserved of the dimensions that `returns` names comes back.
-    fn give_back(&mut self, grant: Grant, returns: impl Fn(Option<&Dimension>) -> bool, now: Nanos) {
-        let now = self.clock(now);
-        self.report_lost(&grant, now);
+    fn give_back(
+        &mut self,
+        grant: Grant,
+        returns: impl Fn(Option<&Dimension>) -> bool,
+        waited_for: bool,
+        now: Nanos,
+    ) -> bool {
         self.in_flight.forget(&grant);
         let uncounted = self.in_flight.take_uncounted(&grant);
         let grant = self.in_flight[&grant].clone();
-        self.end(&grant, now, |engine, limit, slot, reserved| {
+        self.end(&grant, waited_for, |engine, limit, slot, reserved| {
             if !returns(engine.routing.skeletons[grant.skeleton].layout.dimension(slot)) {
                 return false;
             }
@@ -324,7 +367,7 @@ impl Engine {
             }
             engine.effects.serve(grant.served(limit, -i128::from(reserved)), &engine.limits);
             true
-        });
+        })
     }
 
     /// Ends a call at every limit it took from: slots are freed, `settle` sees to the rates and says whether
@@ -333,10 +376,9 @@ impl Engine {
     fn end(
         &mut self,
         grant: &InFlightCall,
-        now: Nanos,
+        waited_for: bool,
         mut settle: impl FnMut(&mut Engine, LimitId, u8, u64) -> bool,
-    ) {
-        let waited_for = self.scheduler.waiting > 0;
+    ) -> bool {
         let mut changed = false;
         let skeleton = grant.skeleton;
         let shared = self.routing.skeletons[skeleton].uses.len();
@@ -376,9 +418,6 @@ impl Engine {
         changed |= self.end_throttled(grant) && waited_for;
         self.routing.skeletons[skeleton].in_flight -= 1;
         self.unpin_loop(grant.loop_);
-        if changed {
-            self.advance(now);
-            self.pump(now);
-        }
+        changed
     }
 }

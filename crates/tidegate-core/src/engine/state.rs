@@ -21,6 +21,7 @@ use super::names::KeyLimits;
 use super::news::Bulletin;
 use super::pump::Candidate;
 use super::retired::Retired;
+use super::roster::Rosters;
 use super::route::{LoopType, MAX_KEY_SKELETONS, Service, Skeleton, SkeletonKey};
 use super::school::School;
 use super::scope::Overlay;
@@ -199,6 +200,7 @@ pub(super) struct Scheduler {
     /// Empty between two searches; its memory is kept.
     pub candidates: Vec<(LimitId, Candidate)>,
     pub verdicts: Vec<(Ticket, Verdict)>,
+    pub rosters: Rosters,
 }
 
 impl Default for Scheduler {
@@ -218,6 +220,7 @@ impl Default for Scheduler {
             dirty: BinaryHeap::new(),
             candidates: Vec::new(),
             verdicts: Vec::new(),
+            rosters: Rosters::default(),
         }
     }
 }
