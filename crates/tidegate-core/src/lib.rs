@@ -4,21 +4,30 @@
 //! task or draws a random number. Drivers (the async library, the simulator) call in, and are told when to
 //! call again.
 
+mod admission;
 pub mod algorithm;
 pub mod allotment;
 pub mod breaker;
+mod calls;
 pub mod config;
 mod contention;
 pub mod engine;
+mod funding;
+mod inspect;
 mod json;
 pub mod kept;
 pub mod learn;
+mod lending;
 mod limit;
+mod limits;
 mod model;
 pub mod reply;
 pub mod request;
 pub mod retry;
+mod routing;
+mod scheduler;
 pub mod stream_usage;
+mod upstream;
 pub mod vendors;
 
 pub use config::Config;

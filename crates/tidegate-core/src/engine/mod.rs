@@ -9,115 +9,51 @@
 //! `route` (which limits apply) → `pass` (fits now? go) → `admit`, `lane` (else wait) → `order` (rank) →
 //! `judge` (what holds it) → `pump` (letting go) → `settle` (what it really cost).
 
-mod admit;
-mod arrived;
-mod attribution;
-mod book;
-mod bounds;
-mod change;
-mod circuit;
-mod deadlines;
-mod ease;
-mod effects;
-mod ended;
-mod explain;
-mod facts;
-mod feel;
-mod grant;
-mod hear;
-mod held;
-mod judge;
-mod lane;
-mod layout;
-mod learned;
-mod lend;
-mod lesson;
-mod line;
-mod loop_index;
-mod loop_name;
-mod loops;
-mod names;
-mod news;
-mod order;
-mod others;
-mod outlook;
-mod pass;
-mod predict;
-mod pump;
-mod reseat;
-mod retired;
-mod review;
-mod revive;
-mod roster;
-mod route;
-mod school;
-mod scope;
-mod settle;
-mod slots;
-mod state;
-mod status;
-mod watch;
-mod windows;
+mod configure;
+mod inspect;
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+pub use self::configure::ChangeError;
+pub use crate::calls::{AT_ONCE, Departure, Grant};
+pub use crate::inspect::outlook::Outlook;
+pub use crate::inspect::route::{Explained, FirstInLine, Passage, Stand, Terms};
+pub use crate::inspect::status::{BackoffStatus, BreakerState, BreakerStatus, LimitStatus, Place};
+pub use crate::lending::facts::Facts;
+pub use crate::lending::pages::{Found, LoanRequest, Page, Unknown};
+pub use crate::routing::service::ServiceCounts;
+pub use crate::scheduler::lane::Arrived;
+pub use crate::upstream::ended::{Ended, Exhausted, Fate, Told};
+pub use crate::upstream::event::{Lesson, News, Slowed};
+pub use crate::upstream::learned::LearnedLimit;
 
-pub use book::{Found, Page, Unknown};
-pub use change::ChangeError;
-pub use circuit::{BreakerState, BreakerStatus};
-pub use ended::{Ended, Exhausted, Fate, Told};
-pub use explain::{FirstInLine, Passage, Stand, Terms};
-pub use facts::Facts;
-pub use grant::{AT_ONCE, Departure, Grant};
-pub use lane::Arrived;
-pub use learned::{Explained, LearnedLimit};
-pub use lend::LoanRequest;
-pub use lesson::{Lesson, Slowed};
-pub use news::News;
-pub use outlook::Outlook;
-pub use predict::Place;
-pub use route::ServiceCounts;
-pub use status::LimitStatus;
-pub use windows::BackoffStatus;
-
-use self::effects::{Effects, Served};
-use self::grant::{InFlightCall, InFlightCalls};
-use self::state::{Funding, Limits, Routing, Scheduler, Upstream};
-use crate::algorithm::Meter;
+use crate::admission::resources::Resources;
+use crate::admission::{fast_path, settle};
+use crate::calls::{Arrival, InFlightCalls};
 use crate::config::Config;
-use crate::model::fingerprint::Salt;
-use crate::model::refusal::Refusal;
+use crate::funding::book::Funding;
+use crate::limits::store::Limits;
+use crate::model::call::{Call, Cost};
+use crate::model::dimension::Dimension;
+use crate::model::effects::{Effects, Served};
+use crate::model::refusal::{Reason, Refusal};
 use crate::model::time::Nanos;
-use crate::model::{Id, LaneId, SpecId, WaiterId};
-pub(crate) use crate::model::{MAX_UNIT_KINDS, SLOT, Units};
-
-/// Shares are kept in millionths.
-pub(crate) const MILLION: i128 = 1_000_000;
-
-/// A waiting call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Ticket {
-    index: WaiterId,
-    generation: u32,
-}
-
-impl Ticket {
-    /// Its place in a table of waiting calls: no other that waits at the same time has the same, and they are as
-    /// small as can be.
-    #[must_use]
-    pub fn place(self) -> usize {
-        self.index.index()
-    }
-}
-
-/// What became of a call that waited.
-#[derive(Debug)]
-pub enum Verdict {
-    /// It may go.
-    Granted(Grant),
-    /// It may not, and waits no longer.
-    Refused(Refusal),
-}
+use crate::model::{LaneId, MAX_UNIT_KINDS, RouteId};
+use crate::routing::route::Skeleton;
+use crate::routing::state::Base;
+use crate::routing::state::Routing;
+use crate::routing::{find, names};
+pub use crate::scheduler::decision::{Ticket, Verdict};
+use crate::scheduler::eligibility::Role;
+use crate::scheduler::lane::Lane;
+use crate::scheduler::shed_order::Roster;
+use crate::scheduler::state::Scheduler;
+use crate::scheduler::{batch, bind, dispatch, eligibility, forecast, lanes, marks, rebind, refuse, seats};
+use crate::upstream::state::Upstream;
+use crate::upstream::{adaptive_concurrency, backoff, bounds, breakers, inference, review, slowdown};
+use std::cmp::Reverse;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// What became of a new call that is ready to wait.
 #[derive(Debug)]
@@ -131,17 +67,350 @@ pub enum Admission {
 /// The engine.
 #[derive(Debug)]
 pub struct Engine {
-    now: Nanos,
-    limits: Limits,
-    funding: Funding,
-    routing: Routing,
-    upstream: Upstream,
-    in_flight: InFlightCalls,
+    res: Resources,
     scheduler: Scheduler,
-    effects: Effects,
 }
 
 impl Engine {
+    /// Lets the call go now if that is seen at first sight: its route is known, nobody waits on it, and it fits. Else
+    /// nothing has changed, and [`Engine::try_admit`] says what becomes of it.
+    // Inlined, since the grant then goes in registers to where it is kept: through memory, where it is written in parts
+    // and read as a whole, it takes as long as two limits.
+    #[inline(always)]
+    pub fn admit_at_sight(&mut self, call: &Call, now: Nanos) -> Option<Grant> {
+        let now = self.clock(now);
+        let skeleton = find::known_route(&self.res.base, call)
+            .filter(|_| call.said.cost.is_plain() && now < self.res.base.limits.attention)?;
+        match fast_path::pass_or_arrive(&mut self.res, skeleton, call, now) {
+            ControlFlow::Break(grant) => Some(grant),
+            ControlFlow::Continue(_) => None,
+        }
+    }
+
+    /// Lets the call go now or refuses it; it never waits.
+    ///
+    /// # Errors
+    /// The limit that has no room, and when it would have.
+    pub fn try_admit(&mut self, call: &Call, now: Nanos) -> Result<Grant, Refusal> {
+        let now = self.clock(now);
+        if self.res.base.limits.attention <= now {
+            self.advance(now);
+        }
+        let skeleton = self.route_for(call, now)?;
+        match fast_path::pass_or_arrive(&mut self.res, skeleton, call, now) {
+            ControlFlow::Break(grant) => Ok(grant),
+            ControlFlow::Continue(arrival) => self.try_admit_by_rank(arrival, call, now),
+        }
+    }
+
+    /// The way of a call that finds a limit without room, or somebody waiting.
+    #[inline(never)]
+    fn try_admit_by_rank(&mut self, mut arrival: Arrival, call: &Call, now: Nanos) -> Result<Grant, Refusal> {
+        refuse::fit_or_refuse(&mut self.scheduler, &mut self.res.base, &mut arrival, call, now)?;
+        if let Some(grant) = self.observe(&arrival, call, now) {
+            return Ok(grant);
+        }
+        self.advance(now);
+        let obstacle = match lanes::lane_of(&self.scheduler, &arrival) {
+            Some(lane)
+                if eligibility::may_pass(
+                    &mut self.scheduler,
+                    &mut self.res.base,
+                    lane,
+                    &arrival.units,
+                    now,
+                ) =>
+            {
+                None
+            }
+            Some(lane) => Some((self.scheduler.lanes[lane].bound, Nanos::NEVER)),
+            None => {
+                let arrived = seats::arrived(&mut self.scheduler, now);
+                let (waiter, lane) = seats::seat(
+                    &mut self.scheduler,
+                    &mut self.res.base,
+                    &arrival,
+                    call,
+                    Nanos::NEVER,
+                    arrived,
+                );
+                let obstacle = eligibility::obstacle(
+                    &mut self.scheduler,
+                    &mut self.res.base,
+                    lane,
+                    &arrival.units,
+                    Role::Other,
+                    now,
+                );
+                seats::pull_waiter(&mut self.scheduler, &mut self.res.base, waiter);
+                obstacle.map(|held| (held.limit, held.until))
+            }
+        };
+        match obstacle {
+            None => Ok(self.go_and_dispatch(&arrival, now)),
+            Some((limit, until)) => {
+                let route = find::route_of(&self.res.base, arrival.skeleton, arrival.loop_);
+                marks::want_loans(&mut self.scheduler, &mut self.res.base, &route, &arrival.units, now);
+                self.res.base.routing.services[self.res.base.routing.skeletons[arrival.skeleton].service]
+                    .counts
+                    .refused += 1;
+                if limit == self.res.base.routing.skeletons[arrival.skeleton].breaker && !limit.is_nil() {
+                    return Err(breakers::circuit_open(&self.res.base, limit, now));
+                }
+                Err(refuse::no_room(&self.res.base, Reason::Timeout, limit, until, &arrival, now))
+            }
+        }
+    }
+
+    /// Lets the call go now, or puts it into the queue for at most `timeout`.
+    ///
+    /// # Errors
+    /// If it could never fit, if it would have to wait longer than `timeout`, or if too many wait already.
+    pub fn enqueue(&mut self, call: &Call, timeout: Duration, now: Nanos) -> Result<Admission, Refusal> {
+        self.enter_queue(call, None, timeout, now)
+    }
+
+    /// The same for an attempt of a call that came before: it is ranked by when that was, and waits for at most
+    /// `timeout` from now on.
+    ///
+    /// # Errors
+    /// As [`Engine::enqueue`].
+    pub fn enqueue_again(
+        &mut self,
+        call: &Call,
+        arrived: Arrived,
+        timeout: Duration,
+        now: Nanos,
+    ) -> Result<Admission, Refusal> {
+        self.enter_queue(call, Some(arrived), timeout, now)
+    }
+
+    #[inline]
+    fn enter_queue(
+        &mut self,
+        call: &Call,
+        arrived: Option<Arrived>,
+        timeout: Duration,
+        now: Nanos,
+    ) -> Result<Admission, Refusal> {
+        let now = self.clock(now);
+        if self.res.base.limits.attention <= now {
+            self.advance(now);
+        }
+        let skeleton = self.route_for(call, now)?;
+        let mut arrival = match fast_path::pass_or_arrive(&mut self.res, skeleton, call, now) {
+            ControlFlow::Break(grant) => return Ok(Admission::Granted(grant)),
+            ControlFlow::Continue(arrival) => arrival,
+        };
+        if timeout.is_zero() {
+            return self.try_admit(call, now).map(Admission::Granted);
+        }
+        let deadline = now.after(timeout);
+        // A cost that waits there already has been found to fit.
+        if arrived.is_none()
+            && let Some(ticket) =
+                batch::join(&mut self.scheduler, &mut self.res.base, &mut arrival, call, deadline, now)
+        {
+            return Ok(Admission::Waiting(ticket));
+        }
+        refuse::fit_or_refuse(&mut self.scheduler, &mut self.res.base, &mut arrival, call, now)?;
+        if let Some(grant) = self.observe(&arrival, call, now) {
+            return Ok(Admission::Granted(grant));
+        }
+        self.advance(now);
+        let patient = self.res.upstream.patient || arrived.is_some();
+        if let Some(refusal) = breakers::shut_out(&mut self.res.base, &arrival, patient, deadline, now) {
+            return Err(refusal);
+        }
+        let arrived = arrived.unwrap_or_else(|| seats::arrived(&mut self.scheduler, now));
+        let waiter = match lanes::lane_of(&self.scheduler, &arrival) {
+            Some(lane) => {
+                let Lane { bound, .. } = self.scheduler.lanes[lane];
+                let ahead = forecast::ahead_of_arrival(&self.scheduler, lane, arrived);
+                let forecast = forecast::forecast_behind(
+                    &mut self.scheduler,
+                    &mut self.res.base,
+                    lane,
+                    &ahead,
+                    &arrival.units,
+                    bound,
+                    now,
+                );
+                if forecast > deadline {
+                    return match eligibility::may_pass(
+                        &mut self.scheduler,
+                        &mut self.res.base,
+                        lane,
+                        &arrival.units,
+                        now,
+                    ) {
+                        true => Ok(Admission::Granted(self.go_and_dispatch(&arrival, now))),
+                        false => Err(refuse::no_room(
+                            &self.res.base,
+                            Reason::Hopeless,
+                            bound,
+                            forecast,
+                            &arrival,
+                            now,
+                        )),
+                    };
+                }
+                seats::seat(&mut self.scheduler, &mut self.res.base, &arrival, call, deadline, arrived).0
+            }
+            None => {
+                let (waiter, lane) =
+                    seats::seat(&mut self.scheduler, &mut self.res.base, &arrival, call, deadline, arrived);
+                let Some(held) = eligibility::obstacle(
+                    &mut self.scheduler,
+                    &mut self.res.base,
+                    lane,
+                    &arrival.units,
+                    Role::Other,
+                    now,
+                ) else {
+                    seats::pull_waiter(&mut self.scheduler, &mut self.res.base, waiter);
+                    return Ok(Admission::Granted(self.go_and_dispatch(&arrival, now)));
+                };
+                let nothing = [0; MAX_UNIT_KINDS];
+                let forecast = forecast::forecast_behind(
+                    &mut self.scheduler,
+                    &mut self.res.base,
+                    lane,
+                    &nothing,
+                    &arrival.units,
+                    held.limit,
+                    now,
+                );
+                if forecast > deadline {
+                    // It stands in no queue yet: nobody has seen it.
+                    seats::pull_waiter(&mut self.scheduler, &mut self.res.base, waiter);
+                    return Err(refuse::no_room(
+                        &self.res.base,
+                        Reason::Hopeless,
+                        held.limit,
+                        forecast,
+                        &arrival,
+                        now,
+                    ));
+                }
+                bind::bind(&mut self.scheduler, &mut self.res.base, lane, held.limit);
+                waiter
+            }
+        };
+        let ticket = Ticket { index: waiter, generation: self.scheduler.waiters[waiter].generation };
+        self.pump(now);
+        // It may have gone at once, as the first of its limit or by backfill.
+        if let Some(place) = self.scheduler.verdicts.iter().rposition(|(known, _)| *known == ticket) {
+            return match self.scheduler.verdicts.remove(place).1 {
+                Verdict::Granted(grant) => Ok(Admission::Granted(grant)),
+                Verdict::Refused(refusal) => Err(refusal),
+            };
+        }
+        self.shed_for(ticket, now)?;
+        Ok(Admission::Waiting(ticket))
+    }
+
+    /// A waiting call goes away: its place is freed and those behind it advance. Says whether it waited.
+    pub fn withdraw(&mut self, ticket: Ticket, now: Nanos) -> bool {
+        let now = self.clock(now);
+        if !self.is_waiting(ticket) {
+            return false;
+        }
+        seats::pull_waiter(&mut self.scheduler, &mut self.res.base, ticket.index);
+        self.advance(now);
+        self.pump(now);
+        true
+    }
+
+    /// A call comes now. Every attempt of it enters the queue with this by [`Engine::enqueue_again`], and is ranked by it.
+    pub fn arrived(&mut self, now: Nanos) -> Arrived {
+        let now = self.clock(now);
+        seats::arrived(&mut self.scheduler, now)
+    }
+
+    /// Whether a ticket's call still waits.
+    #[must_use]
+    pub fn is_waiting(&self, ticket: Ticket) -> bool {
+        self.scheduler.waiters.get(ticket.index).is_some_and(|waiter| waiter.generation == ticket.generation)
+    }
+
+    /// Lets a call go at once although others wait, and dispatches those.
+    fn go_and_dispatch(&mut self, arrival: &Arrival, now: Nanos) -> Grant {
+        let grant = dispatch::go(&mut self.scheduler, &mut self.res, arrival, now);
+        self.pump(now);
+        grant
+    }
+
+    /// A service that is only observed holds nothing back: what does not fit is counted all the same.
+    fn observe(&mut self, arrival: &Arrival, call: &Call, now: Nanos) -> Option<Grant> {
+        let Skeleton { observe, penalty, service, .. } = self.res.base.routing.skeletons[arrival.skeleton];
+        if !observe {
+            return None;
+        }
+        // A throttled call comes this way though it may fit.
+        let would_wait = penalty == 0 || {
+            let arrived = seats::arrived(&mut self.scheduler, now);
+            let (waiter, lane) =
+                seats::seat(&mut self.scheduler, &mut self.res.base, arrival, call, Nanos::NEVER, arrived);
+            let held = eligibility::obstacle(
+                &mut self.scheduler,
+                &mut self.res.base,
+                lane,
+                &arrival.units,
+                Role::Other,
+                now,
+            );
+            seats::pull_waiter(&mut self.scheduler, &mut self.res.base, waiter);
+            held.is_some()
+        };
+        self.res.base.routing.services[service].counts.would_wait += u64::from(would_wait);
+        Some(self.go_and_dispatch(arrival, now))
+    }
+
+    /// Makes room in a full queue: the lowest rank goes, which may be the call that just came.
+    fn shed_for(&mut self, ticket: Ticket, now: Nanos) -> Result<(), Refusal> {
+        let lane = lanes::run_of(&self.scheduler, ticket.index).lane;
+        let skeleton = self.scheduler.lanes[lane].skeleton;
+        let service = self.res.base.routing.skeletons[skeleton].service;
+        let rosters = self.scheduler.rosters.of(service);
+        if Roster::waiting(rosters) <= self.res.base.routing.services[service].max_waiting {
+            return Ok(());
+        }
+        // The lowest priority; in it the loop with the most waiting for its weight; of that one the latest.
+        let Some(lanes) = rosters.iter_mut().find_map(Roster::largest) else { return Ok(()) };
+        let last = lanes.iter().map(|lane| self.scheduler.lanes[*lane].tail).filter(|last| !last.is_nil());
+        let Some(victim) = last.max_by_key(|last| self.scheduler.waiters[*last].seq) else { return Ok(()) };
+        refuse::refuse_waiting(&mut self.scheduler, &mut self.res.base, victim, Reason::QueueFull, now);
+        self.pump(now);
+        if victim != ticket.index {
+            return Ok(());
+        }
+        match self.scheduler.verdicts.iter().rposition(|(known, _)| *known == ticket) {
+            Some(place) => match self.scheduler.verdicts.remove(place).1 {
+                Verdict::Refused(refusal) => Err(refusal),
+                Verdict::Granted(_) => Ok(()),
+            },
+            None => Ok(()),
+        }
+    }
+
+    /// The upstream has begun to answer a call that is still in flight: its breaker need not wait for the rest.
+    pub fn answered(&mut self, grant: &Grant, now: Nanos) {
+        let now = self.clock(now);
+        let call = self.res.calls[grant].clone();
+        backoff::end_rows(&mut self.res.upstream, &mut self.res.base, &call);
+        breakers::report(&mut self.res.upstream, &mut self.res.base, grant, &call, &Fate::Answered, now);
+        self.advance(now);
+    }
+
+    /// The limit that held a call longest before it went, if it waited and the limit is still there.
+    #[must_use]
+    pub fn held_by(&self, grant: &Grant) -> Option<Arc<str>> {
+        let limit = self.res.calls[grant].held_by;
+        let is_there = !limit.is_nil() && !self.res.base.limits.all.is_free(limit);
+        is_there.then(|| names::limit_name(&self.res.base, limit))
+    }
+
     /// An engine under `config`. `unix` is the wall-clock time at `now`, for calendar windows.
     ///
     /// # Errors
@@ -150,14 +419,18 @@ impl Engine {
     pub fn new(config: &Config, now: Nanos, unix: Duration) -> Result<Engine, ChangeError> {
         let unix_offset = i128::try_from(unix.as_nanos()).unwrap_or(i128::MAX) - i128::from(now.0);
         let mut engine = Engine {
-            now,
-            limits: Limits { unix_offset, attention: Nanos::NEVER, ..Limits::default() },
-            funding: Funding::default(),
-            routing: Routing::default(),
-            upstream: Upstream::default(),
-            in_flight: InFlightCalls::default(),
+            res: Resources {
+                base: Base {
+                    now,
+                    limits: Limits { unix_offset, attention: Nanos::NEVER, ..Limits::default() },
+                    funding: Funding::default(),
+                    routing: Routing::default(),
+                    effects: Effects::default(),
+                },
+                upstream: Upstream::default(),
+                calls: InFlightCalls::default(),
+            },
             scheduler: Scheduler::default(),
-            effects: Effects::default(),
         };
         engine.configure(config)?;
         Ok(engine)
@@ -166,17 +439,17 @@ impl Engine {
     /// Brings the engine to `now`: lets calls go whose time has come, refuses those whose time is up.
     pub fn advance(&mut self, now: Nanos) {
         let now = self.clock(now);
-        if self.limits.attention <= now {
-            self.end_tails(now);
+        if self.res.base.limits.attention <= now {
+            backoff::end_tails(&mut self.res.upstream, &mut self.res.base, now);
         }
-        if self.upstream.school.due <= now {
-            self.review(now);
+        if self.res.upstream.school.due <= now {
+            review::review(&mut self.res.upstream, &mut self.res.base, now);
             self.plan_what_was_learned(now);
         }
         // A call that fits at its last moment goes; hence grants before refusals.
         if self.scheduler.timers.first().is_some_and(|(wake, _)| wake <= now)
             || !self.scheduler.dirty.is_empty()
-            || self.effects.is_pending()
+            || self.res.base.effects.is_pending()
         {
             self.pump(now);
         }
@@ -184,54 +457,69 @@ impl Engine {
             if deadline > now {
                 break;
             }
-            self.refuse_waiting(waiter, crate::model::refusal::Reason::Timeout, now);
+            refuse::refuse_waiting(
+                &mut self.scheduler,
+                &mut self.res.base,
+                waiter,
+                crate::model::refusal::Reason::Timeout,
+                now,
+            );
             self.pump(now);
         }
     }
 
     /// Applies the effects that machines raised, all but the retirement of limits, which follows dispatch.
     fn apply_effects(&mut self, now: Nanos) {
-        if !self.effects.is_pending() {
+        if !self.res.base.effects.is_pending() {
             return;
         }
         self.restructure(now);
-        for Served { limit, loop_, route, class, units } in std::mem::take(&mut self.effects.served) {
-            self.charge_flow(limit, (loop_, route, class), units, false, LaneId::NIL);
+        for Served { limit, loop_, route, class, units } in std::mem::take(&mut self.res.base.effects.served)
+        {
+            bind::charge_flow(
+                &mut self.scheduler,
+                &mut self.res.base,
+                limit,
+                (loop_, route, class),
+                units,
+                false,
+                LaneId::NIL,
+            );
         }
-        for limit in std::mem::take(&mut self.effects.touched) {
-            self.touched(limit);
+        for limit in std::mem::take(&mut self.res.base.effects.touched) {
+            marks::touched(&mut self.scheduler, &mut self.res.base, limit);
         }
     }
 
     /// Applies the effects that change where calls wait, and which of them can go at all.
     fn restructure(&mut self, now: Nanos) {
-        for (service, model) in std::mem::take(&mut self.effects.split) {
-            let waiting = self.unseat_model(service, &model);
-            self.seat_again(waiting, now);
+        for (service, model) in std::mem::take(&mut self.res.base.effects.split) {
+            let waiting = rebind::unseat_model(&mut self.scheduler, &mut self.res.base, service, &model);
+            rebind::seat_again(&mut self.scheduler, &mut self.res, waiting, now);
         }
-        let routes = std::mem::take(&mut self.effects.reroute);
-        self.rebind(&routes, now);
-        let routes = std::mem::take(&mut self.effects.revisit);
-        for lane in self.lanes_of(&routes) {
+        let routes = std::mem::take(&mut self.res.base.effects.reroute);
+        rebind::rebind(&mut self.scheduler, &mut self.res, &routes, now);
+        let routes = std::mem::take(&mut self.res.base.effects.revisit);
+        for lane in lanes::lanes_of(&self.scheduler, &routes) {
             let route = self.scheduler.lanes[lane].route.clone();
-            self.mark_route(&route);
+            marks::mark_route(&mut self.scheduler, &mut self.res.base, &route);
         }
-        if std::mem::take(&mut self.effects.refit) {
-            self.fit_all(now);
+        if std::mem::take(&mut self.res.base.effects.refit) {
+            rebind::fit_all(&mut self.scheduler, &mut self.res.base, now);
         }
-        for breaker in std::mem::take(&mut self.effects.refuse) {
-            self.refuse_all_at(breaker, now);
+        for breaker in std::mem::take(&mut self.res.base.effects.refuse) {
+            refuse::refuse_all_at(&mut self.scheduler, &mut self.res.base, breaker, now);
         }
     }
 
     /// Frees the ids of limits that were retired, once no machine refers to them.
-    fn purge_retired(&mut self) {
-        for limit in std::mem::take(&mut self.effects.retired) {
-            self.arm(limit, Nanos::NEVER);
-            self.limits[limit].contention = None;
+    pub(super) fn purge_retired(&mut self) {
+        for limit in std::mem::take(&mut self.res.base.effects.retired) {
+            marks::arm(&mut self.scheduler, &mut self.res.base, limit, Nanos::NEVER);
+            self.res.base.limits[limit].contention = None;
             self.scheduler.dirty.retain(|marked| marked.0 != limit);
-            self.upstream.school.forget(limit);
-            self.limits.all.free(limit);
+            self.res.upstream.school.forget(limit);
+            self.res.base.limits.all.free(limit);
         }
     }
 
@@ -241,10 +529,10 @@ impl Engine {
         let timer = self.scheduler.timers.first().map(|(wake, _)| wake);
         let deadline = self.scheduler.deadlines.first().map(|(deadline, _)| deadline);
         // Nobody who does not wait cares when a tail ends: whoever comes next sees to it.
-        let tail = (self.scheduler.waiting > 0 && !self.limits.attention.is_never())
-            .then_some(self.limits.attention);
-        let lesson = (self.scheduler.waiting > 0 && !self.upstream.school.due.is_never())
-            .then_some(self.upstream.school.due);
+        let tail = (self.scheduler.waiting > 0 && !self.res.base.limits.attention.is_never())
+            .then_some(self.res.base.limits.attention);
+        let lesson = (self.scheduler.waiting > 0 && !self.res.upstream.school.due.is_never())
+            .then_some(self.res.upstream.school.due);
         [timer, deadline, tail, lesson].into_iter().flatten().min()
     }
 
@@ -265,64 +553,302 @@ impl Engine {
         self.scheduler.waiting
     }
 
-    /// Sets the salt of the fingerprints that API keys are named by. To be done before the first call.
-    pub fn set_salt(&mut self, salt: Salt) {
-        self.routing.salt = salt;
-    }
-
-    /// Returns the fingerprint by which an API key is named here.
-    #[must_use]
-    pub fn fingerprint(&self, secret: &str) -> String {
-        self.routing.salt.fingerprint(secret)
-    }
-
     /// The latest time the engine has seen.
     #[must_use]
     pub fn now(&self) -> Nanos {
-        self.now
-    }
-
-    /// The wall clock shows `unix` at `now`. Calendar windows end when it shows their end; a step of it never gives a
-    /// stretch of the calendar a second allowance.
-    pub fn set_wall_clock(&mut self, now: Nanos, unix: Duration) {
-        let now = self.clock(now);
-        self.limits.unix_offset = i128::try_from(unix.as_nanos()).unwrap_or(i128::MAX) - i128::from(now.0);
-        let calendars: BTreeSet<SpecId> =
-            self.limits.specs.ids().filter(|spec| self.limits.specs[*spec].has_calendar()).collect();
-        if calendars.is_empty() {
-            return;
-        }
-        for limit in self.limits.all.ids() {
-            let held = &mut self.limits.all[limit];
-            if calendars.contains(&held.spec)
-                && let Meter::Fixed(window) = &mut held.meter
-                && window.follow(self.limits.unix_offset, now)
-                && !self.limits.all.is_free(limit)
-            {
-                self.effects.touch(limit, &self.limits);
-                self.limits.note_unsaved(limit);
-            }
-        }
-        self.pump(now);
-    }
-
-    /// Returns what the wall clock shows at `now`, as far as the engine knows.
-    #[must_use]
-    pub fn wall_clock(&self, now: Nanos) -> Duration {
-        let unix = u64::try_from(i128::from(now.0) + self.limits.unix_offset).unwrap_or(0);
-        Duration::from_nanos(unix)
-    }
-
-    /// Returns whether any limit follows a calendar, and so the wall clock.
-    #[must_use]
-    pub fn has_calendars(&self) -> bool {
-        self.limits.specs.iter().any(|spec| !spec.gone && spec.has_calendar())
+        self.res.base.now
     }
 
     /// Takes the time: it never goes backwards.
     #[inline]
-    fn clock(&mut self, now: Nanos) -> Nanos {
-        self.now = self.now.max(now);
-        self.now
+    pub(super) fn clock(&mut self, now: Nanos) -> Nanos {
+        self.res.base.now = self.res.base.now.max(now);
+        self.res.base.now
+    }
+
+    /// The route of a call whose cost is one.
+    #[inline(always)]
+    pub(super) fn route_for(&mut self, call: &Call, now: Nanos) -> Result<RouteId, Refusal> {
+        let skeleton = match find::known_route(&self.res.base, call) {
+            Some(skeleton) => skeleton,
+            None => self.find_route(call, now)?,
+        };
+        if !call.said.cost.is_plain() {
+            find::check_cost(&self.res.base, &call.said.cost)?;
+        }
+        Ok(skeleton)
+    }
+
+    /// Lets everybody go who may.
+    pub(super) fn pump(&mut self, now: Nanos) {
+        self.apply_effects(now);
+        while let Some((wake, limit)) = self.scheduler.timers.first() {
+            if wake > now {
+                break;
+            }
+            marks::arm(&mut self.scheduler, &mut self.res.base, limit, Nanos::NEVER);
+            marks::mark(&mut self.scheduler, &mut self.res.base, limit);
+        }
+        let mut candidates = std::mem::take(&mut self.scheduler.candidates);
+        loop {
+            while let Some(limit) = dispatch::next_marked(&mut self.scheduler) {
+                candidates.retain(|(at, _)| *at != limit);
+                if let Some(candidate) = dispatch::look(&mut self.scheduler, &mut self.res.base, limit, now) {
+                    candidates.push((limit, candidate));
+                }
+            }
+            let best = match candidates[..] {
+                [] => break,
+                [(_, only)] => only,
+                _ => dispatch::best(&self.scheduler, &self.res.base, &candidates, now),
+            };
+            match candidates.len() == 1
+                && best.in_turn
+                && batch::has_way_to_itself(&self.scheduler, &self.res.base, best.lane)
+            {
+                true => batch::let_line_go(&mut self.scheduler, &mut self.res, best.lane, now),
+                false => dispatch::let_go(&mut self.scheduler, &mut self.res, best, now),
+            }
+            self.scheduler.dirty.extend(candidates.drain(..).map(|(limit, _)| Reverse(limit)));
+        }
+        self.scheduler.candidates = candidates;
+        self.purge_retired();
+    }
+
+    /// After a limit changed in place: refuses what can no longer fit, and looks at everything again.
+    pub(super) fn replan_all(&mut self, now: Nanos) {
+        rebind::fit_all(&mut self.scheduler, &mut self.res.base, now);
+        self.pump(now);
+    }
+
+    /// Puts into force what was learned while a call ended; nobody goes yet.
+    #[inline]
+    pub(super) fn plan_what_was_learned(&mut self, now: Nanos) {
+        review::put_learned_in_force(&mut self.res.upstream, &mut self.res.base, now);
+        if self.res.base.effects.is_structural() {
+            self.restructure(now);
+        }
+    }
+
+    /// The skeleton of a call's route.
+    #[inline(never)]
+    fn find_route(&mut self, call: &Call, now: Nanos) -> Result<RouteId, Refusal> {
+        let skeleton = find::resolve_shape(&mut self.res.base, &call.said.shape, now)?;
+        call.said.route.store(self.res.base.routing.tag.mark(skeleton), Ordering::Relaxed);
+        // Limits of idle keys may have been retired on the way.
+        if !self.res.base.effects.retired.is_empty() {
+            self.purge_retired();
+        }
+        Ok(skeleton)
+    }
+
+    /// The call ended. `actual` is what it really cost, in the dimensions it states; the rest cost what
+    /// was reserved. What was reserved above that returns to where it came from, unless the service keeps
+    /// it; what is above the reservation is debt. Slots come back.
+    pub fn finish(&mut self, grant: Grant, actual: Option<&Cost>, now: Nanos) {
+        let now = self.clock(now);
+        self.lose_probe(&grant, now);
+        let waited_for = self.scheduler.waiting > 0;
+        if settle::finish_call(&mut self.res, grant, actual, waited_for, now) {
+            self.advance(now);
+            self.pump(now);
+        }
+    }
+
+    /// Ends a call and applies what its outcome says: learning, backoff windows, the breaker, the cost. A refused call
+    /// opens a backoff window. It gets back what it reserved but for its request, or nothing if the upstream counts
+    /// refused calls.
+    pub fn end_call(&mut self, grant: Grant, ended: &Ended, now: Nanos) {
+        let now = self.clock(now);
+        let call = self.res.calls[&grant].clone();
+        let counted = settle::is_counted(&self.res.base, &call, &ended.fate);
+        let explained = review::hear_told(
+            &mut self.res.upstream,
+            &mut self.res.base,
+            grant.index(),
+            &call,
+            &ended.told,
+            counted,
+            now,
+        );
+        // Before anything comes back: it must not go to somebody who has to stay away now.
+        match &ended.fate {
+            Fate::TurnedAway { wait, by, in_flight } => {
+                inference::grow_wary(&mut self.res.base, &call, now);
+                if !explained && by.is_empty() && !in_flight {
+                    inference::turned_away_unexplained(
+                        &mut self.res.upstream,
+                        &mut self.res.base,
+                        &call,
+                        now,
+                    );
+                }
+                if *in_flight {
+                    adaptive_concurrency::coped(&mut self.res.upstream, &mut self.res.base, &call, true, now);
+                }
+                let wait = if *in_flight { wait.or(Some(Duration::ZERO)) } else { *wait };
+                backoff::turned_away(
+                    &mut self.res.upstream,
+                    &mut self.res.base,
+                    &call,
+                    by,
+                    ended.model.as_deref(),
+                    wait,
+                    now,
+                );
+            }
+            Fate::Failed { wait } => {
+                slowdown::ended_well(&mut self.res.upstream, &mut self.res.base, &call, false, now);
+                adaptive_concurrency::coped(&mut self.res.upstream, &mut self.res.base, &call, true, now);
+                if let Some(wait) = wait {
+                    backoff::leave_alone(&mut self.res.upstream, &mut self.res.base, &call, *wait, now);
+                }
+            }
+            Fate::Answered => {
+                backoff::end_rows(&mut self.res.upstream, &mut self.res.base, &call);
+                inference::went_through(&mut self.res.upstream, &mut self.res.base, &call, now);
+                inference::took(&mut self.res.upstream, &mut self.res.base, &call, now);
+                slowdown::ended_well(&mut self.res.upstream, &mut self.res.base, &call, true, now);
+                adaptive_concurrency::coped(&mut self.res.upstream, &mut self.res.base, &call, false, now);
+            }
+            Fate::Unknown | Fate::Unreached | Fate::Unprocessed | Fate::OutOfQuota => {}
+        }
+        self.plan_what_was_learned(now);
+        breakers::report(&mut self.res.upstream, &mut self.res.base, &grant, &call, &ended.fate, now);
+        match ended.fate {
+            Fate::Unreached => self.cancel(grant, now),
+            _ if counted => self.finish(grant, ended.cost.as_ref(), now),
+            _ => {
+                self.lose_probe(&grant, now);
+                let waited_for = self.scheduler.waiting > 0;
+                if settle::give_back_refused(&mut self.res, grant, waited_for, now) {
+                    self.advance(now);
+                    self.pump(now);
+                }
+            }
+        }
+        self.plan_what_was_learned(now);
+        if self.scheduler.waiting > 0 {
+            self.advance(now);
+            self.pump(now);
+        }
+    }
+
+    /// The head of a reply tells of limits though the call goes on. What it tells is heard once.
+    pub fn hear(&mut self, grant: &Grant, ended: &Ended, now: Nanos) {
+        let now = self.clock(now);
+        let call = self.res.calls[grant].clone();
+        let counted = settle::is_counted(&self.res.base, &call, &ended.fate);
+        review::hear_told(
+            &mut self.res.upstream,
+            &mut self.res.base,
+            grant.index(),
+            &call,
+            &ended.told,
+            counted,
+            now,
+        );
+        self.plan_what_was_learned(now);
+        if self.scheduler.waiting > 0 {
+            self.advance(now);
+            self.pump(now);
+        }
+    }
+
+    /// A call has left only now: its connection had to be opened, or many went at once. The upstream counts it from when
+    /// it arrives, which is not before, so that is when it begins to count in a window; a pacer has let it go already.
+    /// Who is not told counts from when calls were let go. A call that has ended since has left long ago.
+    pub fn left(&mut self, departure: Departure, now: Nanos) {
+        let now = self.clock(now);
+        let Some(call) = self.res.calls.leaves_late(departure, now) else { return };
+        for (limit, slot) in find::route_of(&self.res.base, call.skeleton, call.loop_) {
+            let held = &mut self.res.base.limits[limit];
+            if held.since <= call.epoch && held.meter.count_from(call.units[slot as usize], call.counted, now)
+            {
+                self.res.base.limits.touch(limit, &mut self.res.base.effects);
+            }
+        }
+        if self.scheduler.waiting > 0 {
+            self.advance(now);
+            self.pump(now);
+        }
+    }
+
+    /// A call that goes on has cost this much so far, in the dimensions that it states. What is above the reservation is
+    /// debt from now on, and not only when the call ends: the reservation grows to it, and the end settles the rest. What
+    /// is below changes nothing, since more may come. Bytes are known before a call goes, and stay as they are.
+    pub fn spent(&mut self, grant: &Grant, so_far: &Cost, now: Nanos) {
+        let now = self.clock(now);
+        let call = self.res.calls[grant].clone();
+        let (mut more, mut uncounted) = ([0; MAX_UNIT_KINDS], [0; MAX_UNIT_KINDS]);
+        for (limit, slot) in find::route_of(&self.res.base, call.skeleton, call.loop_) {
+            let held = &self.res.base.limits[limit];
+            let layout = &self.res.base.routing.skeletons[call.skeleton].layout;
+            let dimension = layout.dimension(slot).filter(|dimension| **dimension != Dimension::Bytes);
+            let Some(dimension) = dimension.filter(|dimension| so_far.states(dimension)) else { continue };
+            let (cost, reserved) = (so_far.units(dimension), call.units[slot as usize]);
+            if cost <= reserved {
+                continue;
+            }
+            if held.since > call.epoch || !held.meter.counts() || held.meter.is_in_flight() {
+                continue;
+            }
+            let charged =
+                bounds::charge_debt(&mut self.res.upstream, &mut self.res.base, limit, cost - reserved, now);
+            let slot = slot as usize;
+            more[slot] = cost - reserved;
+            uncounted[slot] = uncounted[slot].max(cost - reserved - charged);
+            let served = call.served(limit, charged.into());
+            self.res.base.limits.serve(served, &mut self.res.base.effects);
+            self.res.base.limits.touch(limit, &mut self.res.base.effects);
+        }
+        self.res.calls.grow(grant, &more, &uncounted);
+        if self.scheduler.waiting > 0 {
+            self.advance(now);
+            self.pump(now);
+        }
+    }
+
+    /// How many times the bytes of a call in flight count, if it went throttled.
+    #[must_use]
+    pub fn byte_penalty(&self, grant: &Grant) -> Option<u16> {
+        let penalty = self.res.calls[grant].penalty;
+        (penalty > 0).then_some(penalty)
+    }
+
+    /// The end of most calls: it cost what it reserved, nothing is to be remembered of it, and nobody is concerned.
+    ///
+    /// # Errors
+    /// The grant, if there is more to do: see [`Engine::finish`].
+    #[inline(always)]
+    pub fn finish_unnoticed(&mut self, grant: Grant) -> Result<(), Grant> {
+        let waited_for = self.scheduler.waiting > 0;
+        if settle::is_noted(&self.res, &grant)
+            || !settle::ends_unnoticed(&self.res, &grant, waited_for)
+            || !settle::free_slots(&mut self.res, &grant)
+        {
+            return Err(grant);
+        }
+        self.res.calls.forget(&grant);
+        Ok(())
+    }
+
+    /// A call ended of which nobody says what became: its probe is free again.
+    #[inline(always)]
+    fn lose_probe(&mut self, grant: &Grant, now: Nanos) {
+        if settle::report_lost(&mut self.res, grant, now) {
+            self.advance(now);
+        }
+    }
+
+    /// The call is known never to have left: everything comes back.
+    pub fn cancel(&mut self, grant: Grant, now: Nanos) {
+        let now = self.clock(now);
+        self.lose_probe(&grant, now);
+        let waited_for = self.scheduler.waiting > 0;
+        if settle::give_back(&mut self.res, grant, |_| true, waited_for, now) {
+            self.advance(now);
+            self.pump(now);
+        }
     }
 }

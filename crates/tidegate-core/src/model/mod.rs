@@ -4,6 +4,7 @@
 mod arena;
 pub(crate) mod call;
 pub(crate) mod dimension;
+pub(crate) mod effects;
 pub(crate) mod endpoint;
 pub(crate) mod fingerprint;
 mod id;
@@ -13,6 +14,7 @@ pub(crate) mod priority;
 pub(crate) mod rate;
 pub(crate) mod recent;
 pub(crate) mod refusal;
+pub(crate) mod route_limit;
 pub(crate) mod time;
 pub(crate) mod tree;
 mod units;

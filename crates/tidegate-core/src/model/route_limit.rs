@@ -1,0 +1,6 @@
+//! One limit of a route.
+
+use crate::model::LimitId;
+
+/// One limit of a route, and which of the call's units it counts.
+pub(crate) type Use = (LimitId, u8);

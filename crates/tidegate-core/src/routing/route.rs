@@ -1,0 +1,60 @@
+//! Routes: which limits a call must pass.
+//!
+//! A route is found once per distinct shape of call (service, endpoint, model, loop type, key) and kept as a
+//! *skeleton*: the limits that all loops share. A loop's own limits are added when the call comes. Shapes
+//! carry whatever text callers send, so the map from shapes is bounded; skeletons are made from the patterns
+//! of the config, so there are only so many.
+
+use crate::model::priority::Priority;
+use crate::model::route_limit::Use;
+use crate::model::{LimitId, ServiceId};
+use crate::routing::layout::Layout;
+use std::sync::Arc;
+
+/// What tells one skeleton from another: patterns, not what callers wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SkeletonKey {
+    pub(crate) service: ServiceId,
+    pub endpoint: Option<Box<str>>,
+    pub model: Option<Box<str>>,
+    /// The pattern of another model that calls name. At most one, so that there are only so many routes.
+    pub second_model: Option<Box<str>>,
+    /// A model that no pattern names, if a window sets it apart.
+    pub other_model: Option<Arc<str>>,
+    pub loop_type: Option<Box<str>>,
+    pub key: Option<Box<str>>,
+}
+
+/// The part of a route that all loops share.
+#[derive(Clone, Debug)]
+pub(crate) struct Skeleton {
+    pub key: SkeletonKey,
+    pub service: ServiceId,
+    pub uses: Vec<Use>,
+    /// Which units each limit of a loop counts, in the order of the config.
+    pub loop_slots: Vec<u8>,
+    pub layout: Layout,
+    /// The limits that count what is in flight, those on throttled calls apart.
+    pub slots: Vec<Use>,
+    /// The limits on throttled calls; part of `uses` while calls go throttled.
+    pub throttles: Vec<Use>,
+    /// Whether calls go throttled.
+    pub throttled: bool,
+    /// How many times bytes count in flight, if calls go throttled and that makes a difference; else zero.
+    pub penalty: u16,
+    /// The limit that is a breaker, if there is one.
+    pub breaker: LimitId,
+    /// The limits of which replies have told.
+    pub mirrored: Vec<Use>,
+    /// Whether something is to be remembered of each call: a breaker or such a limit is on its way.
+    pub noted: bool,
+    pub priority: Priority,
+    /// 2³² divided by the weight.
+    pub inverse: u64,
+    pub observe: bool,
+    pub keep: bool,
+    pub in_flight: u32,
+    pub lanes: u32,
+    /// How many calls went this way. They are of its service's count even when it is used for another.
+    pub granted: u64,
+}
