@@ -20,17 +20,19 @@ use tracing::warn;
 use crate::auth::{Caller, Tokens};
 use crate::body::Body;
 use crate::came::Came;
+use crate::descriptors::Descriptors;
 use crate::events::{Event, Events};
-use crate::files::Files;
 use crate::guard::{Guard, Turned};
 use crate::listen::{Door, Phase};
 use crate::live::{Changes, NoChange, Wanted};
 use crate::permits::Permits;
-use crate::proxy::{Client, Service, Services};
+use crate::proxy::Client;
 use crate::reload::Reloads;
 use crate::route::{Route, route};
-use crate::server::{StartError, Times, log_ignored};
+use crate::server::{StartError, log_ignored};
+use crate::services::{Service, Services};
 use crate::shape::{self, Shape};
+use crate::timeouts::Timeouts;
 use crate::v1;
 
 #[derive(Debug)]
@@ -39,7 +41,7 @@ pub(crate) struct App {
     pub client: Arc<Client>,
     pub upgrades: Arc<Client>,
     pub memory: Arc<Memory>,
-    pub times: Times,
+    pub timeouts: Timeouts,
     pub started: Instant,
     /// For those whose connections are not the listener's any more.
     pub phase: watch::Sender<Phase>,
@@ -99,23 +101,23 @@ impl App {
         changes: Changes,
         services: Services,
         guard: Guard,
-        times: Times,
+        timeouts: Timeouts,
         phase: watch::Sender<Phase>,
     ) -> App {
         let exposed = guard.exposed();
         let memory = Arc::new(Memory::new(config.buffer_memory));
-        let files = Arc::new(Files::default());
-        let client = Arc::new(Client::new(times, files.clone()));
-        let upgrades = Arc::new(Client::for_upgrades(times, files.clone()));
-        files.add(&client);
-        files.add(&upgrades);
+        let descriptors = Arc::new(Descriptors::default());
+        let client = Arc::new(Client::new(timeouts, descriptors.clone()));
+        let upgrades = Arc::new(Client::for_upgrades(timeouts, descriptors.clone()));
+        descriptors.add(&client);
+        descriptors.add(&upgrades);
         App {
             gate,
             client,
             upgrades,
             phase,
             memory,
-            times,
+            timeouts,
             started: Instant::now(),
             stamped: None,
             guard,

@@ -23,9 +23,10 @@ mod app;
 mod auth;
 mod body;
 mod came;
+mod descriptors;
 mod events;
 pub mod explain;
-mod files;
+
 mod guard;
 pub mod in_force;
 mod learned;
@@ -37,9 +38,13 @@ mod refusal;
 mod reload;
 mod route;
 mod server;
+mod services;
 mod shape;
 mod span;
+mod timeouts;
 mod v1;
+mod workers;
 
 pub use refusal::{headers, status};
-pub use server::{Server, ServerBuilder, StartError, Times};
+pub use server::{Server, ServerBuilder, StartError};
+pub use timeouts::Timeouts;

@@ -18,11 +18,13 @@ use crate::guard::Guard;
 use crate::in_force;
 #[cfg(unix)]
 use crate::listen::unix::SocketFile;
-use crate::listen::workers::Workers;
 use crate::listen::{Listening, Phase};
 use crate::live::Changes;
-use crate::proxy::{ProxyError, Services, UpstreamError, check_proxies};
+use crate::proxy::{ProxyError, check_proxies};
 use crate::reload::{ConfigFile, Reloads};
+use crate::services::{Services, UpstreamError};
+use crate::timeouts::Timeouts;
+use crate::workers::Workers;
 
 /// A sidecar that runs until it is stopped or dropped.
 ///
@@ -64,42 +66,11 @@ pub struct ServerBuilder {
     listen: Option<String>,
     socket: Option<PathBuf>,
     anywhere: bool,
-    times: Times,
+    timeouts: Timeouts,
     max_connections: Option<usize>,
     workers: Option<NonZeroUsize>,
     state: Option<PathBuf>,
     tell_when: bool,
-}
-
-/// How long the sidecar waits for others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
-    /// For a client's head; a connection on which nothing is asked for so long is closed.
-    pub client_head: Duration,
-    /// For the next bytes of a client's body, and for a client that takes none of its reply.
-    pub client: Duration,
-    /// For a connection to an upstream: name look-up, TCP, proxy, TLS and HTTP/2 settings together.
-    pub connect: Duration,
-    /// For the head of an upstream's reply, and the first event of a stream that may be a refusal.
-    pub upstream_head: Duration,
-    /// For the next bytes of an upstream's reply.
-    pub upstream: Duration,
-    /// For the next call on an HTTP/1.1 connection to an upstream, before it is closed. One of HTTP/2 is kept for 90 s.
-    pub upstream_idle: Duration,
-}
-
-impl Default for Times {
-    fn default() -> Self {
-        Times {
-            client_head: Duration::from_secs(75),
-            client: Duration::from_secs(60),
-            connect: Duration::from_secs(10),
-            // Models think for long before they say a word.
-            upstream_head: Duration::from_secs(900),
-            upstream: Duration::from_secs(300),
-            upstream_idle: Duration::from_secs(60),
-        }
-    }
 }
 
 /// Why a sidecar does not start.
@@ -186,8 +157,8 @@ impl ServerBuilder {
     }
 
     /// How long to wait for others.
-    pub fn times(mut self, times: Times) -> ServerBuilder {
-        self.times = times;
+    pub fn timeouts(mut self, timeouts: Timeouts) -> ServerBuilder {
+        self.timeouts = timeouts;
         self
     }
 
@@ -243,7 +214,7 @@ impl ServerBuilder {
         let socket = self.socket.or_else(|| config.listen_unix.as_deref().map(at_home));
         let (phase, phases) = watch::channel(Phase::Serving);
         let stamped = self.tell_when.then(|| ahead(&gate));
-        let mut app = App::new(gate, config, changes, services, guard, self.times, phase.clone());
+        let mut app = App::new(gate, config, changes, services, guard, self.timeouts, phase.clone());
         app.stamped = stamped;
         let app = Arc::new(app);
         let workers =

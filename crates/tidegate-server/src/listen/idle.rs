@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::body::{Body, BoxError};
-use crate::files::Holder;
+use crate::descriptors::ConnectionHolder;
 
 /// A connection that was used so recently is left alone: its client may be about to use it again.
 const RECENT: Duration = Duration::from_millis(50);
@@ -96,7 +96,7 @@ impl Connections {
     }
 }
 
-impl Holder for Connections {
+impl ConnectionHolder for Connections {
     /// Closes a part of all that are idle.
     fn close_idle(&self) -> usize {
         let latest = millis_since(self.began).saturating_sub(RECENT.as_millis() as u64);

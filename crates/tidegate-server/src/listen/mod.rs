@@ -11,7 +11,6 @@ mod idle;
 mod patient;
 #[cfg(unix)]
 pub(crate) mod unix;
-pub(crate) mod workers;
 
 use std::io;
 use std::net::IpAddr;
@@ -33,11 +32,11 @@ use tokio::time::Sleep;
 use tracing::{debug, warn};
 
 use crate::app::{App, Counted};
-use crate::files::{Files, Holder, RECOVER, is_out_of_files};
+use crate::descriptors::{ConnectionHolder, Descriptors, RETRY_LATER, is_exhausted};
 use crate::permits::Origin;
+use crate::workers::Workers;
 use idle::{Activity, Connections};
 use patient::Patient;
-use workers::Workers;
 
 /// How many clients may be connected unless said otherwise: each call that waits has a connection.
 const MAX_CONNECTIONS: usize = 16_384;
@@ -142,7 +141,7 @@ pub(crate) struct Listening {
     room: Arc<Semaphore>,
     workers: Arc<Workers>,
     connections: Arc<Connections>,
-    files: Arc<Files>,
+    descriptors: Arc<Descriptors>,
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
 }
@@ -157,7 +156,7 @@ impl Listening {
         let mut http1 = http1::Builder::new();
         http1
             .timer(TokioTimer::new())
-            .header_read_timeout(app.times.client_head)
+            .header_read_timeout(app.timeouts.client_head)
             .max_buf_size(MAX_HEAD)
             .max_headers(MAX_HEADERS);
         let mut http2 = http2::Builder::new(TokioExecutor::new());
@@ -165,12 +164,12 @@ impl Listening {
             .timer(TokioTimer::new())
             .max_header_list_size(MAX_HEAD as u32)
             .max_concurrent_streams(MAX_STREAMS)
-            .keep_alive_interval(app.times.client)
-            .keep_alive_timeout(app.times.client);
+            .keep_alive_interval(app.timeouts.client)
+            .keep_alive_timeout(app.timeouts.client);
         let room = Arc::new(Semaphore::new(max_connections.unwrap_or(MAX_CONNECTIONS)));
-        let (connections, files) = (Arc::new(Connections::new()), app.client.files().clone());
-        files.add(&connections);
-        Listening { app, phase, room, workers, connections, files, http1, http2 }
+        let (connections, descriptors) = (Arc::new(Connections::new()), app.client.descriptors().clone());
+        descriptors.add(&connections);
+        Listening { app, phase, room, workers, connections, descriptors, http1, http2 }
     }
 
     /// Accepts connections until it is told to stop.
@@ -196,14 +195,14 @@ impl Listening {
         }
     }
 
-    /// A connection could not be accepted. If files are short, idle connections are closed. Returns how long to wait before
+    /// A connection could not be accepted. If descriptors are short, idle connections are closed. Returns how long to wait before
     /// the next one.
     fn recover(&self, error: &io::Error) -> Duration {
-        if is_out_of_files(error) {
-            return self.files.make_room(&format!("cannot accept a connection ({error})"));
+        if is_exhausted(error) {
+            return self.descriptors.make_room(&format!("cannot accept a connection ({error})"));
         }
         warn!(%error, "cannot accept a connection");
-        RECOVER
+        RETRY_LATER
     }
 
     /// Waits for a place for one more connection. If all are taken, idle connections are closed.
@@ -212,10 +211,10 @@ impl Listening {
             return Some(room);
         }
         loop {
-            self.files.tell(&"as many connections are open as may be", self.connections.close_idle());
+            self.descriptors.log(&"as many connections are open as may be", self.connections.close_idle());
             // Never closed: the semaphore is this listener's own.
             let free = self.room.clone().acquire_owned();
-            if let Ok(room) = tokio::time::timeout(RECOVER, free).await {
+            if let Ok(room) = tokio::time::timeout(RETRY_LATER, free).await {
                 return room.ok();
             }
         }
@@ -251,7 +250,7 @@ impl Listening {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let beginning = tokio::time::timeout(self.app.times.client_head, beginning(&mut stream));
+        let beginning = tokio::time::timeout(self.app.timeouts.client_head, beginning(&mut stream));
         let first = tokio::select! {
             beginning = beginning => match beginning {
                 Ok(Ok(first)) => first,
@@ -262,7 +261,7 @@ impl Listening {
             () = activity.closing() => return Ok(()),
         };
         let is_http2 = first.starts_with(PREFACE);
-        let stream = Patient::new(stream, first, self.app.times.client, activity.clone());
+        let stream = Patient::new(stream, first, self.app.timeouts.client, activity.clone());
         let (app, active) = (self.app.clone(), activity.clone());
         let service = move |mut request: Request<Incoming>| {
             if request.headers().contains_key(UPGRADE) {

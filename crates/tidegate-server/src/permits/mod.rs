@@ -13,6 +13,7 @@
 //!
 //! The table is bounded, and so is each caller's share of it: see `shares`.
 
+mod delivery;
 mod leases;
 mod shares;
 mod table;
@@ -26,6 +27,7 @@ use tidegate::Permit;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+pub(crate) use delivery::Delivery;
 use leases::Leases;
 pub(crate) use shares::{Bearer, Full, Origin};
 use table::{Live, Table};

@@ -13,7 +13,7 @@ use super::client::{Answer, Client, Departure, SendError, Unreached, innermost};
 use super::source::Source;
 use super::timed::Timed;
 use super::upgrade::Agreed;
-use crate::server::Times;
+use crate::timeouts::Timeouts;
 
 /// A reply, and the permit that goes with it.
 pub(super) type Reply = Response<ReplyBody<Timed<Answer>>>;
@@ -112,7 +112,7 @@ pub(super) async fn send(
     source: &Source,
     attempt: Attempt,
     meaning: &Meaning,
-    times: Times,
+    timeouts: Timeouts,
     (agreed, unsent): (&Mutex<Option<Agreed>>, &Unsent),
 ) -> Result<Reply, Failed> {
     let Some(body) = source.next() else { return Err(Failed::Spent) };
@@ -137,14 +137,14 @@ pub(super) async fn send(
             let upstream = hyper::upgrade::on(&mut reply);
             *agreed.lock() = Some(Agreed { upstream, permit: attempt.keep_permit() });
         }
-        let reply = reply.map(|body| Timed::new(body, times.upstream));
+        let reply = reply.map(|body| Timed::new(body, timeouts.upstream));
         judge(reply, &attempt, meaning).await.map_err(|reply| Failed::Reply(Box::new(reply)))
     };
-    let result = tokio::time::timeout(times.upstream_head, answered).await.unwrap_or_else(|_| {
+    let result = tokio::time::timeout(timeouts.upstream_head, answered).await.unwrap_or_else(|_| {
         // Not sent means not charged.
         let sent = departing.sent.load(Ordering::Relaxed);
         attempt.report(if sent { Outcome::failed() } else { Outcome::unreached() });
-        Err(Failed::Slow(times.upstream_head))
+        Err(Failed::Slow(timeouts.upstream_head))
     });
     if result.is_err() && source.is_gone() {
         attempt.ends_call();
@@ -256,7 +256,7 @@ mod tests {
         let config = Config::parse("[services.api]\nrequests = { limit = \"100/h\", burst = 100 }");
         let gate = Gate::builder().config(config.expect("valid")).build().expect("valid");
         let call = Call::to("api").endpoint("GET /x");
-        let client = Client::new(Times::default(), Arc::default());
+        let client = Client::new(Timeouts::default(), Arc::default());
         let head =
             Head { method: Method::GET, uri, headers: HeaderMap::new(), upgrades: false, stamped: None };
         let source = Source::Whole(Bytes::new(), Arc::new(Memory::new(0)).share(Owners::default()));
@@ -267,7 +267,7 @@ mod tests {
                 let pause = pauses[grants.fetch_add(1, Ordering::Relaxed)];
                 assert_eq!(attempt.number(), 1, "one that was not sent does not count");
                 let sent =
-                    send(&client, &head, &source, attempt, &meaning, Times::default(), (&agreed, &unsent));
+                    send(&client, &head, &source, attempt, &meaning, Timeouts::default(), (&agreed, &unsent));
                 async move {
                     if pause {
                         tokio::time::sleep(LATE).await;

@@ -13,13 +13,10 @@ mod attempt;
 mod client;
 mod headers;
 mod hints;
-mod location;
-mod path;
 mod reply;
 mod source;
 mod timed;
 mod upgrade;
-mod upstream;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,18 +38,16 @@ use crate::body::Body;
 use crate::events::Event;
 use crate::refusal::millis;
 use crate::route::Who;
+use crate::services::{NoUrl, Service};
 use crate::shape::Shape;
 use crate::span;
 use attempt::{Failed, Head, Reply, Unsent, send};
 use source::{Source, Unread};
 use upgrade::Wish;
-use upstream::Nowhere;
 
 pub use client::ProxyError;
 pub(crate) use client::{Client, check_proxies};
-pub(crate) use reply::Proxied;
-pub use upstream::UpstreamError;
-pub(crate) use upstream::{Service, Services};
+use reply::Proxied;
 
 const WAITED: HeaderName = HeaderName::from_static("x-tidegate-waited-ms");
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-tidegate-attempts");
@@ -99,13 +94,13 @@ impl Service {
         let wrong = |code, message: &str| (StatusCode::BAD_REQUEST, code, message.to_owned());
         let wish = Wish::of(&mut request);
         let (mut parts, body) = request.into_parts();
-        let uri = self.uri(path, parts.uri.query()).map_err(|nowhere| match nowhere {
-            Nowhere::NoUpstream => (
+        let uri = self.url(path, parts.uri.query()).map_err(|error| match error {
+            NoUrl::NoUpstream => (
                 StatusCode::NOT_FOUND,
                 "no_upstream",
                 format!("the service `{name}` has no upstream to forward to"),
             ),
-            Nowhere::Outside => wrong("bad_path", "the path leads out of the service"),
+            NoUrl::Outside => wrong("bad_path", "the path leads out of the service"),
         })?;
         let stated =
             hints::stated(name, who, &parts.headers).map_err(|message| wrong("bad_hint", &message))?;
@@ -114,7 +109,7 @@ impl Service {
             .map_err(|(status, code, message)| (status, code, message.to_owned()))?;
         let counted = app.count_call();
         let memory = app.memory.share(app.memory.owners(caller.bearer(stated.stated_loop()).levels()));
-        let source = Source::read(body, memory, app.times.client).await;
+        let source = Source::read(body, memory, app.timeouts.client).await;
         let mut source = source.map_err(|unread| match unread {
             Unread::Slow => (
                 StatusCode::REQUEST_TIMEOUT,
@@ -135,7 +130,7 @@ impl Service {
         if let Some(wish) = &wish {
             wish.put(headers);
         }
-        self.put_key(headers);
+        self.replace_key(headers);
         let asked = source.asked(headers);
         let shown = Shown {
             method: parts.method.as_str(),
@@ -152,7 +147,7 @@ impl Service {
         if call.stated_model().is_some() {
             headers::ask_for_plain(headers);
             if asked.is_some_and(|asked| asked.stream && asked.unread.is_none())
-                && self.can_be_asked_for_usage(&normal_path(path))
+                && self.reports_stream_usage(&normal_path(path))
                 && !headers::is_signed(headers)
                 && let Some(asking) = source.whole().and_then(|body| asking(body))
             {
@@ -206,7 +201,7 @@ impl Prepared {
                 waited: attempt.waited(),
                 held_by: attempt.held_by().cloned(),
             };
-            send(client, head, source, attempt, &meaning, app.times, (&agreed, &unsent))
+            send(client, head, source, attempt, &meaning, app.timeouts, (&agreed, &unsent))
         });
         // In one place: whoever waits in the queue is as large as what stands here.
         let mut execute = execute.name_limits(true);
@@ -251,7 +246,7 @@ impl Prepared {
                 shape.error(StatusCode::BAD_GATEWAY, "upstream_broken", message)
             }
         };
-        service.lead_back(response.headers_mut(), prefix);
+        service.rewrite_locations(response.headers_mut(), prefix);
         let took = took.into_inner();
         span::ended(&span, took.waited, took.attempts, response.status());
         span.in_scope(|| debug!(method = %head.method, "the call is over"));
@@ -315,7 +310,7 @@ fn pass_on(reply: Reply, hide_usage: bool, counted: Option<Counted>) -> Response
     }
     // hyper speaks for this side of us.
     parts.version = http::Version::HTTP_11;
-    Response::from_parts(parts, Body::Proxied(Box::new(Proxied::new(body, hide_usage, counted))))
+    Response::from_parts(parts, Body::Proxied(Box::pin(Proxied::new(body, hide_usage, counted))))
 }
 
 /// The upstream's agreement, which is its neighbour's word and so not passed on by itself.

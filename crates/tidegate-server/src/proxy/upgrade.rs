@@ -66,7 +66,7 @@ impl Wish {
         // There is one: the attempt succeeded.
         let Some(permit) = agreed.permit.take() else { return };
         let phase = app.phase.subscribe();
-        let (client, upstream, patience) = (self.client, agreed.upstream, app.times.upstream);
+        let (client, upstream, patience) = (self.client, agreed.upstream, app.timeouts.upstream);
         tokio::spawn(async move {
             let _counted = (counted, self.room);
             carry(client, upstream, patience, phase).await;

@@ -20,8 +20,6 @@ use crate::listen::Door;
 use crate::route::decoded;
 use crate::shape;
 
-pub(crate) use permits::Delivery;
-
 /// Answers a request on one of the sidecar's own routes.
 pub(crate) async fn answer(app: &Arc<App>, door: Door, request: Request<Incoming>) -> Response<Body> {
     let (parts, body) = request.into_parts();

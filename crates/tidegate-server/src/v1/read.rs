@@ -33,7 +33,7 @@ pub(super) async fn read<T: DeserializeOwned>(
     };
     let collected = tokio::select! {
         biased;
-        collected = tokio::time::timeout(app.times.client, Limited::new(body, MOST).collect()) => collected,
+        collected = tokio::time::timeout(app.timeouts.client, Limited::new(body, MOST).collect()) => collected,
         () = stopping => {
             let message = "tidegate is stopping, and the body of the request did not come in time";
             return Err(told(StatusCode::SERVICE_UNAVAILABLE, "stopping", message));

@@ -81,9 +81,9 @@ async fn a_tls_handshake_that_never_ends_is_bounded_and_costs_nothing() {
         held
     });
     // The head of a reply may take much longer than a connection.
-    let times = Times { upstream_head: Duration::from_secs(60), ..SHORT };
+    let timeouts = Timeouts { upstream_head: Duration::from_secs(60), ..SHORT };
     let keys = "requests = \"5/min\"\nretry = { max_retries = 1, initial = \"10ms\" }";
-    let server = started(builder(&format!("https://{address}"), keys).times(times)).await;
+    let server = started(builder(&format!("https://{address}"), keys).timeouts(timeouts)).await;
     let reply = post(&server, "/api/x", "{}").await;
     assert_eq!(
         (reply.status.as_u16(), reply.json()["error"]["code"].as_str()),

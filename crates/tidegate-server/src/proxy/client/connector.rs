@@ -28,7 +28,7 @@ use tracing::warn;
 
 use super::proxies::{Proxies, sensitive};
 use super::unreached::{Unreached, innermost};
-use crate::files::Files;
+use crate::descriptors::Descriptors;
 
 /// Makes connections.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ pub(super) struct Connector {
     /// Offers nothing: a proxy is spoken to in HTTP/1.1.
     tls_to_proxy: TlsConnector,
     /// Asked for room if there is no file for a connection.
-    pub files: Arc<Files>,
+    pub descriptors: Arc<Descriptors>,
     /// How long all stages may take together.
     pub within: Duration,
 }
@@ -92,9 +92,14 @@ impl Deadline {
 
 impl Connector {
     /// `upgrades`: for requests that want their connection to become something else, which only HTTP/1.1 can do.
-    pub fn new(within: Duration, proxies: Proxies, files: Arc<Files>, upgrades: bool) -> Connector {
+    pub fn new(
+        within: Duration,
+        proxies: Proxies,
+        descriptors: Arc<Descriptors>,
+        upgrades: bool,
+    ) -> Connector {
         let protocols: &[&[u8]] = if upgrades { &[b"http/1.1"] } else { &[b"h2", b"http/1.1"] };
-        Connector { proxies, tls: tls(protocols), tls_to_proxy: tls(&[]), files, within }
+        Connector { proxies, tls: tls(protocols), tls_to_proxy: tls(&[]), descriptors, within }
     }
 
     /// Connects to the upstream of a URL.
@@ -102,7 +107,7 @@ impl Connector {
         let secure = to.scheme() == Some(&Scheme::HTTPS);
         let target = Target::of(to, if secure { 443 } else { 80 });
         let (stream, to_proxy) = match self.proxies.on_the_way_to(to) {
-            None => (Stream::Tcp(target.connect(&self.files, deadline).await?), false),
+            None => (Stream::Tcp(target.connect(&self.descriptors, deadline).await?), false),
             Some(proxy) => self.through(&proxy, &target, secure, deadline).await?,
         };
         if !secure {
@@ -128,7 +133,7 @@ impl Connector {
             _ => 80,
         };
         let at = Target::of(proxy.uri(), default);
-        let mut stream = Stream::Tcp(at.connect(&self.files, deadline).await?);
+        let mut stream = Stream::Tcp(at.connect(&self.descriptors, deadline).await?);
         // Before anything is said on it: what is said first may be the password.
         if scheme == "https" {
             stream = Stream::Tls(Box::new(at.secure(&self.tls_to_proxy, stream, deadline).await?));
@@ -203,11 +208,11 @@ impl Target {
 
     /// Connects to whichever address answers first. Without a file for that, idle connections are closed, and it is tried
     /// again.
-    async fn connect(&self, files: &Files, deadline: Deadline) -> Result<TcpStream, Unreached> {
+    async fn connect(&self, descriptors: &Descriptors, deadline: Deadline) -> Result<TcpStream, Unreached> {
         loop {
             let connected = self.try_connect(deadline).await;
             let Err(why @ Unreached::NoFile { .. }) = connected else { return connected };
-            if !deadline.pause(files.make_room(&why)).await {
+            if !deadline.pause(descriptors.make_room(&why)).await {
                 return Err(why);
             }
         }

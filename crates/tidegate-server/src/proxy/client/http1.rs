@@ -11,8 +11,8 @@ use hyper::client::conn::{TrySendError, http1};
 use hyper_util::rt::TokioIo;
 
 use super::connector::Stream;
-use crate::listen::workers::Lane;
 use crate::proxy::source::Outgoing;
+use crate::workers::WorkerId;
 
 /// Nothing happens on it unless it is polled: while it sends by [`send`](Http1::send), then by [`drive`](Http1::drive).
 pub(super) struct Http1 {
@@ -22,7 +22,7 @@ pub(super) struct Http1 {
     /// A proxy is at the other end.
     pub to_proxy: bool,
     /// Where its socket is waited for. Others may use it too, and are woken from there.
-    pub lane: Lane,
+    pub worker: WorkerId,
 }
 
 /// It reads and writes.
@@ -31,7 +31,12 @@ type Driver = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send + Sync>>;
 impl Http1 {
     pub async fn new(stream: Stream, to_proxy: bool) -> hyper::Result<Http1> {
         let (sender, driver) = http1::handshake(TokioIo::new(stream)).await?;
-        Ok(Http1 { sender, driver: Some(Box::pin(driver.with_upgrades())), to_proxy, lane: Lane::current() })
+        Ok(Http1 {
+            sender,
+            driver: Some(Box::pin(driver.with_upgrades())),
+            to_proxy,
+            worker: WorkerId::current(),
+        })
     }
 
     /// Sends a request and waits for the head of its reply.

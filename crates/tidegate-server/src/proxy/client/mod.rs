@@ -27,8 +27,8 @@ use parking_lot::RwLock;
 use super::headers::wants_length;
 use super::source::Outgoing;
 use crate::body::BoxError;
-use crate::files::{Files, Holder};
-use crate::server::Times;
+use crate::descriptors::{ConnectionHolder, Descriptors};
+use crate::timeouts::Timeouts;
 use connector::Connector;
 use pool::{Kept, Pool};
 use proxies::Proxies;
@@ -82,23 +82,23 @@ pub(crate) trait Departure {
 }
 
 impl Client {
-    /// `files` is asked for room if there is no file for a connection.
-    pub fn new(times: Times, files: Arc<Files>) -> Client {
-        Client::made(times, files, false)
+    /// `descriptors` is asked for room if there is no file for a connection.
+    pub fn new(timeouts: Timeouts, descriptors: Arc<Descriptors>) -> Client {
+        Client::made(timeouts, descriptors, false)
     }
 
     /// For requests that want their connection to become something else.
-    pub fn for_upgrades(times: Times, files: Arc<Files>) -> Client {
-        Client::made(times, files, true)
+    pub fn for_upgrades(timeouts: Timeouts, descriptors: Arc<Descriptors>) -> Client {
+        Client::made(timeouts, descriptors, true)
     }
 
-    fn made(times: Times, files: Arc<Files>, upgrades: bool) -> Client {
+    fn made(timeouts: Timeouts, descriptors: Arc<Descriptors>, upgrades: bool) -> Client {
         let proxies = Proxies::from_env();
         Client {
-            connector: Connector::new(times.connect, proxies.clone(), files, upgrades),
+            connector: Connector::new(timeouts.connect, proxies.clone(), descriptors, upgrades),
             proxies,
             upgrades,
-            idle: times.upstream_idle,
+            idle: timeouts.upstream_idle,
             pools: RwLock::default(),
         }
     }
@@ -163,8 +163,8 @@ impl Client {
     }
 
     /// Returns what makes room for connections.
-    pub fn files(&self) -> &Arc<Files> {
-        &self.connector.files
+    pub fn descriptors(&self) -> &Arc<Descriptors> {
+        &self.connector.descriptors
     }
 
     /// Whether there was ever a connection to an upstream.
@@ -207,7 +207,7 @@ impl Client {
     }
 }
 
-impl Holder for Client {
+impl ConnectionHolder for Client {
     /// Closes one connection of each upstream that has an idle one, of either protocol.
     fn close_idle(&self) -> usize {
         self.pools.read().iter().map(|(.., pool)| pool.close_idle()).sum()

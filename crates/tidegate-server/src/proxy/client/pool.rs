@@ -14,8 +14,8 @@ use super::connector::{Connected, Connector, Deadline};
 use super::http1::Http1;
 use super::http2::{self, Opening, Slot, Streams, Turn};
 use super::unreached::{Trouble, Unreached};
-use crate::listen::workers::Lane;
 use crate::proxy::source::Outgoing;
+use crate::workers::WorkerId;
 
 /// The connections to one upstream.
 #[derive(Debug)]
@@ -208,8 +208,8 @@ impl Pool {
 
 /// The latest of the thread's own, else the latest.
 fn take_one(idle: &mut Vec<(Http1, Instant)>) -> Option<(Http1, Instant)> {
-    let lane = Lane::current();
-    match idle.iter().rposition(|(http1, _)| http1.lane == lane) {
+    let worker = WorkerId::current();
+    match idle.iter().rposition(|(http1, _)| http1.worker == worker) {
         Some(own) => Some(idle.remove(own)),
         None => idle.pop(),
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tracing::{info, warn};
 
-use crate::files::is_out_of_files;
+use crate::descriptors::is_exhausted;
 
 /// Why there is no connection. Nothing of the request was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,7 +41,7 @@ impl Unreached {
         let at = at.to_owned();
         match io_error(error) {
             Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => Unreached::Refused { at },
-            Some(error) if is_out_of_files(error) => Unreached::NoFile { at, why: innermost(error) },
+            Some(error) if is_exhausted(error) => Unreached::NoFile { at, why: innermost(error) },
             _ => Unreached::Tcp { at, why: innermost(error) },
         }
     }
@@ -49,11 +49,7 @@ impl Unreached {
     /// Describes a name look-up that failed.
     pub fn name(host: &str, error: &io::Error) -> Unreached {
         let (host, why) = (host.to_owned(), innermost(error));
-        if is_out_of_files(error) {
-            Unreached::NoFile { at: host, why }
-        } else {
-            Unreached::Name { host, why }
-        }
+        if is_exhausted(error) { Unreached::NoFile { at: host, why } } else { Unreached::Name { host, why } }
     }
 
     /// Describes a TLS handshake with `at` that failed.

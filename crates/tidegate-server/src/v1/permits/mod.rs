@@ -4,7 +4,6 @@
 //! delivered was never used, and goes back whole.
 
 mod asked;
-mod delivery;
 mod reported;
 
 use std::sync::Arc;
@@ -20,14 +19,13 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::body::{Body, json as answer};
 use crate::events::Event;
-use crate::permits::{Claimed, End, Gone, Owner, PermitId};
+use crate::permits::{Claimed, Delivery, End, Gone, Owner, PermitId};
 use crate::refusal::millis;
 use crate::shape::{self, Shape};
 use crate::span;
 use reported::Reported;
 
 pub(super) use asked::Asked;
-pub(crate) use delivery::Delivery;
 
 /// `POST /v1/acquire`
 pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> Response<Body> {
@@ -79,7 +77,8 @@ pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> 
                 "waited_ms": millis(waited),
                 "expires_ms": millis(lease),
             });
-            Delivery::of(permit, owner, app.permits.clone()).with(answer(StatusCode::OK, &granted))
+            let delivery = Delivery::new(permit, owner, app.permits.clone());
+            answer(StatusCode::OK, &granted).map(|body| body.with_delivery(delivery))
         }
         Err((permit, why)) => {
             permit.cancel();
