@@ -6,6 +6,7 @@
 //!
 //! Every token of the config is compared, each in the same time, so how long it takes says nothing about any of them.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::header::AUTHORIZATION;
@@ -31,7 +32,17 @@ pub(crate) struct Token {
     may: TokenConfig,
 }
 
-/// Who asks: the holder of a token, or a caller that is known by where it comes from.
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// A program that connected by TCP from this address: this machine's own, unless the sidecar is open to others.
+    Tcp(IpAddr),
+    /// A program that may open the Unix socket, which only the user who started the sidecar may.
+    #[cfg_attr(not(unix), allow(dead_code))]
+    Unix,
+}
+
+/// The holder of a token, or a caller that is identified by its address.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     token: Option<Arc<Token>>,
@@ -46,20 +57,22 @@ impl Tokens {
         Tokens(config.auth.tokens.iter().map(token).collect())
     }
 
-    /// Whether a token must be shown.
-    pub fn are_asked_for(&self) -> bool {
+    /// Returns whether callers must show a token.
+    pub fn are_required(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// Who sends these headers from there; `key_headers` are those that are not passed on as they are.
+    /// Identifies the caller that sent these headers. `key_headers` are those that are not forwarded, so one of them may
+    /// carry the token.
     pub fn caller(
         &self,
-        from: Origin,
+        peer: Peer,
         headers: &HeaderMap,
         key_headers: &[HeaderName],
     ) -> Result<Caller, Turned> {
-        if !self.are_asked_for() {
-            return Ok(Caller::without_token(from));
+        let from = peer.origin();
+        if peer == Peer::Unix || !self.are_required() {
+            return Ok(Caller { token: None, from });
         }
         let mut shown =
             headers.get(&TOKEN).into_iter().chain(key_headers.iter().flat_map(|name| headers.get(name)));
@@ -89,15 +102,20 @@ impl Tokens {
     }
 }
 
+impl Peer {
+    /// Returns the origin of a caller without a token.
+    fn origin(self) -> Origin {
+        match self {
+            Peer::Tcp(address) => Origin::Address(address),
+            Peer::Unix => Origin::Socket,
+        }
+    }
+}
+
 /// Where a token for the sidecar's own routes may be.
 pub(crate) const OWN_HEADERS: [HeaderName; 1] = [AUTHORIZATION];
 
 impl Caller {
-    /// A caller that needs no token.
-    pub fn without_token(from: Origin) -> Caller {
-        Caller { token: None, from }
-    }
-
     /// By which name the caller is known.
     pub fn holder(&self) -> Option<&Arc<str>> {
         self.token.as_ref().map(|token| &token.holder)

@@ -12,11 +12,11 @@ use tidegate_core::Config;
 use tracing::field::Empty;
 use tracing::{Span, debug_span};
 
-use crate::app::App;
+use crate::config_store::ConfigStore;
 use crate::refusal::millis;
 
 /// The span of a call that is about to wait.
-pub(crate) fn of(call: &Call, app: &App) -> Span {
+pub(crate) fn of(call: &Call, config: &ConfigStore) -> Span {
     let span = debug_span!(
         "call",
         service = call.service(),
@@ -30,7 +30,7 @@ pub(crate) fn of(call: &Call, app: &App) -> Span {
         status = Empty,
     );
     if !span.is_disabled() {
-        describe(&span, call, &app.in_force().config);
+        describe(&span, call, &config.active().config);
     }
     span
 }

@@ -13,7 +13,6 @@ mod patient;
 pub(crate) mod unix;
 
 use std::io;
-use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,9 +30,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Sleep;
 use tracing::{debug, warn};
 
-use crate::app::{App, Counted};
+use crate::app::App;
+use crate::auth::Peer;
 use crate::descriptors::{ConnectionHolder, Descriptors, RETRY_LATER, is_exhausted};
-use crate::permits::Origin;
+use crate::lifecycle::{ConnectionPlace, Phase};
 use crate::workers::Workers;
 use idle::{Activity, Connections};
 use patient::Patient;
@@ -52,52 +52,13 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0";
 /// would hold it for as long as pings are waited for.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// What becomes of connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// They are served.
-    Serving,
-    /// They end after what they are about.
-    Draining,
-    /// Calls whose reply has not begun are answered with 503.
-    Refusing,
-    /// They end.
-    Cut,
-}
-
-/// A connection's place among all that there may be. It goes with what the connection becomes.
-#[derive(Clone)]
-pub(crate) struct Room {
-    _held: Arc<(Counted, OwnedSemaphorePermit)>,
-}
-
-/// Which way somebody came in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Door {
-    /// By the network, from this address: this machine's own, unless it is open to others.
-    Tcp(IpAddr),
-    /// By a file that only whoever started the sidecar may open.
-    #[cfg_attr(not(unix), allow(dead_code))]
-    Unix,
-}
-
-impl Door {
-    /// Where a caller without a token comes from.
-    pub fn origin(self) -> Origin {
-        match self {
-            Door::Tcp(address) => Origin::Address(address),
-            Door::Unix => Origin::Socket,
-        }
-    }
-}
-
 /// Where connections come from.
 pub(crate) trait Listener: Send + Sync + 'static {
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
     /// What can be given to another thread.
     type Accepted: Send + 'static;
 
-    fn next(&self) -> impl Future<Output = io::Result<(Self::Accepted, Door)>> + Send;
+    fn next(&self) -> impl Future<Output = io::Result<(Self::Accepted, Peer)>> + Send;
 
     /// What is read from and written to on the thread that this is called on.
     fn settle(accepted: Self::Accepted) -> io::Result<Self::Stream>;
@@ -107,11 +68,11 @@ impl Listener for TcpListener {
     type Stream = TcpStream;
     type Accepted = std::net::TcpStream;
 
-    async fn next(&self) -> io::Result<(std::net::TcpStream, Door)> {
+    async fn next(&self) -> io::Result<(std::net::TcpStream, Peer)> {
         let (stream, peer) = self.accept().await?;
         // Events are small, and to be there at once.
         stream.set_nodelay(true).ok();
-        Ok((stream.into_std()?, Door::Tcp(peer.ip().to_canonical())))
+        Ok((stream.into_std()?, Peer::Tcp(peer.ip().to_canonical())))
     }
 
     fn settle(accepted: std::net::TcpStream) -> io::Result<TcpStream> {
@@ -124,9 +85,9 @@ impl Listener for tokio::net::UnixListener {
     type Stream = tokio::net::UnixStream;
     type Accepted = std::os::unix::net::UnixStream;
 
-    async fn next(&self) -> io::Result<(Self::Accepted, Door)> {
+    async fn next(&self) -> io::Result<(Self::Accepted, Peer)> {
         let (stream, _) = self.accept().await?;
-        Ok((stream.into_std()?, Door::Unix))
+        Ok((stream.into_std()?, Peer::Unix))
     }
 
     fn settle(accepted: Self::Accepted) -> io::Result<Self::Stream> {
@@ -138,7 +99,7 @@ impl Listener for tokio::net::UnixListener {
 pub(crate) struct Listening {
     app: Arc<App>,
     phase: watch::Receiver<Phase>,
-    room: Arc<Semaphore>,
+    places: Arc<Semaphore>,
     workers: Arc<Workers>,
     connections: Arc<Connections>,
     descriptors: Arc<Descriptors>,
@@ -149,14 +110,14 @@ pub(crate) struct Listening {
 impl Listening {
     pub fn new(
         app: Arc<App>,
-        phase: watch::Receiver<Phase>,
+        descriptors: Arc<Descriptors>,
         max_connections: Option<usize>,
         workers: Arc<Workers>,
     ) -> Listening {
         let mut http1 = http1::Builder::new();
         http1
             .timer(TokioTimer::new())
-            .header_read_timeout(app.timeouts.client_head)
+            .header_read_timeout(app.shared.timeouts.client_head)
             .max_buf_size(MAX_HEAD)
             .max_headers(MAX_HEADERS);
         let mut http2 = http2::Builder::new(TokioExecutor::new());
@@ -164,12 +125,12 @@ impl Listening {
             .timer(TokioTimer::new())
             .max_header_list_size(MAX_HEAD as u32)
             .max_concurrent_streams(MAX_STREAMS)
-            .keep_alive_interval(app.timeouts.client)
-            .keep_alive_timeout(app.timeouts.client);
-        let room = Arc::new(Semaphore::new(max_connections.unwrap_or(MAX_CONNECTIONS)));
-        let (connections, descriptors) = (Arc::new(Connections::new()), app.client.descriptors().clone());
+            .keep_alive_interval(app.shared.timeouts.client)
+            .keep_alive_timeout(app.shared.timeouts.client);
+        let places = Arc::new(Semaphore::new(max_connections.unwrap_or(MAX_CONNECTIONS)));
+        let (connections, phase) = (Arc::new(Connections::new()), app.shared.lifecycle.subscribe());
         descriptors.add(&connections);
-        Listening { app, phase, room, workers, connections, descriptors, http1, http2 }
+        Listening { app, phase, places, workers, connections, descriptors, http1, http2 }
     }
 
     /// Accepts connections until it is told to stop.
@@ -178,17 +139,17 @@ impl Listening {
         let mut phase = this.phase.clone();
         loop {
             let accepted = async {
-                let room = this.room().await?;
-                Some((listener.next().await, room))
+                let place = this.take_place().await?;
+                Some((listener.next().await, place))
             };
-            let (accepted, room) = tokio::select! {
+            let (accepted, place) = tokio::select! {
                 Some(accepted) = accepted => accepted,
                 _ = phase.wait_for(|phase| *phase != Phase::Serving) => return,
             };
             match accepted {
-                Ok((accepted, door)) => this.workers.spawn(this.clone().serve::<L>(accepted, door, room)),
+                Ok((accepted, peer)) => this.workers.spawn(this.clone().serve::<L>(accepted, peer, place)),
                 Err(error) => {
-                    drop(room);
+                    drop(place);
                     tokio::time::sleep(this.recover(&error)).await;
                 }
             }
@@ -206,16 +167,16 @@ impl Listening {
     }
 
     /// Waits for a place for one more connection. If all are taken, idle connections are closed.
-    async fn room(&self) -> Option<OwnedSemaphorePermit> {
-        if let Ok(room) = self.room.clone().try_acquire_owned() {
-            return Some(room);
+    async fn take_place(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(place) = self.places.clone().try_acquire_owned() {
+            return Some(place);
         }
         loop {
             self.descriptors.log(&"as many connections are open as may be", self.connections.close_idle());
             // Never closed: the semaphore is this listener's own.
-            let free = self.room.clone().acquire_owned();
-            if let Ok(room) = tokio::time::timeout(RETRY_LATER, free).await {
-                return room.ok();
+            let free = self.places.clone().acquire_owned();
+            if let Ok(place) = tokio::time::timeout(RETRY_LATER, free).await {
+                return place.ok();
             }
         }
     }
@@ -224,33 +185,33 @@ impl Listening {
     async fn serve<L: Listener>(
         self: Arc<Listening>,
         accepted: L::Accepted,
-        door: Door,
-        room: OwnedSemaphorePermit,
+        peer: Peer,
+        place: OwnedSemaphorePermit,
     ) {
-        let room = Room { _held: Arc::new((self.app.count_connection(), room)) };
+        let place = self.app.shared.lifecycle.count_connection(place);
         let mut phase = self.phase.clone();
         let stream = match L::settle(accepted) {
             Ok(stream) => stream,
             Err(error) => return warn!(%error, "cannot serve a connection"),
         };
         let registered = self.connections.register();
-        if let Err(error) = self.speak(door, stream, room, &registered.activity, &mut phase).await {
+        if let Err(error) = self.speak(peer, stream, place, &registered.activity, &mut phase).await {
             debug!(%error, "a connection broke");
         }
     }
 
     async fn speak<S>(
         &self,
-        door: Door,
+        peer: Peer,
         mut stream: S,
-        room: Room,
+        place: ConnectionPlace,
         activity: &Arc<Activity>,
         phase: &mut watch::Receiver<Phase>,
     ) -> Result<(), hyper::Error>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let beginning = tokio::time::timeout(self.app.timeouts.client_head, beginning(&mut stream));
+        let beginning = tokio::time::timeout(self.app.shared.timeouts.client_head, beginning(&mut stream));
         let first = tokio::select! {
             beginning = beginning => match beginning {
                 Ok(Ok(first)) => first,
@@ -261,13 +222,13 @@ impl Listening {
             () = activity.closing() => return Ok(()),
         };
         let is_http2 = first.starts_with(PREFACE);
-        let stream = Patient::new(stream, first, self.app.timeouts.client, activity.clone());
+        let stream = Patient::new(stream, first, self.app.shared.timeouts.client, activity.clone());
         let (app, active) = (self.app.clone(), activity.clone());
         let service = move |mut request: Request<Incoming>| {
             if request.headers().contains_key(UPGRADE) {
-                request.extensions_mut().insert(room.clone());
+                request.extensions_mut().insert(place.clone());
             }
-            let (answer, busy) = (app.clone().answer(door, Box::new(request)), active.busy());
+            let (answer, busy) = (app.clone().answer(peer, Box::new(request)), active.busy());
             async { answer.await.map(|response| response.map(|body| busy.until_sent(body))) }
         };
         // As hyper has it: both protocols, the same way, and no common type.

@@ -32,22 +32,22 @@ use tidegate_core::request::{Why, normal_path};
 use tidegate_core::stream_usage::asking;
 use tracing::{Instrument, debug};
 
-use crate::app::{App, Counted};
 use crate::auth::Caller;
 use crate::body::Body;
+use crate::descriptors::Descriptors;
 use crate::events::Event;
+use crate::lifecycle::Counted;
 use crate::refusal::millis;
 use crate::route::Who;
 use crate::services::{NoUrl, Service};
 use crate::shape::Shape;
+use crate::shared::Shared;
 use crate::span;
 use attempt::{Failed, Head, Reply, Unsent, send};
+use client::Client;
+use reply::Proxied;
 use source::{Source, Unread};
 use upgrade::Wish;
-
-pub use client::ProxyError;
-pub(crate) use client::{Client, check_proxies};
-use reply::Proxied;
 
 const WAITED: HeaderName = HeaderName::from_static("x-tidegate-waited-ms");
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-tidegate-attempts");
@@ -55,6 +55,17 @@ const LIMIT: HeaderName = HeaderName::from_static("x-tidegate-limit");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Forwards calls to the upstreams of services.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    shared: Arc<Shared>,
+    client: Arc<Client>,
+    /// For calls that ask to upgrade their connection.
+    upgrade_client: Arc<Client>,
+    /// How far wall-clock time is ahead of the gate's, if upstreams are told when each call was granted.
+    clock_offset: Option<u64>,
+}
 
 /// A call that is ready for the gate.
 pub(crate) struct Prepared {
@@ -80,21 +91,38 @@ struct Took {
 /// Why a request is not forwarded: a status, a word and a sentence.
 type Wrong = (StatusCode, &'static str, String);
 
-impl Service {
+impl Proxy {
+    pub fn new(shared: Arc<Shared>, descriptors: &Arc<Descriptors>, clock_offset: Option<u64>) -> Proxy {
+        let client = Arc::new(Client::new(shared.timeouts, descriptors.clone()));
+        let upgrade_client = Arc::new(Client::for_upgrades(shared.timeouts, descriptors.clone()));
+        descriptors.add(&client);
+        descriptors.add(&upgrade_client);
+        Proxy { shared, client, upgrade_client, clock_offset }
+    }
+
+    /// Closes upstream connections that were idle for too long, for as long as the future is polled.
+    pub fn sweep(&self) -> impl Future<Output = ()> + use<> {
+        let (client, upgrade_client) = (self.client.clone(), self.upgrade_client.clone());
+        async move {
+            tokio::join!(client.sweep(), upgrade_client.sweep());
+        }
+    }
+
     /// Reads a request as far as the gate has to know it.
     pub async fn prepare(
         &self,
-        app: &Arc<App>,
+        service: &Service,
         caller: &Caller,
         who: &Who<'_>,
         name: &str,
         path: &str,
         mut request: Request<Incoming>,
     ) -> Result<Prepared, Wrong> {
+        let shared = &*self.shared;
         let wrong = |code, message: &str| (StatusCode::BAD_REQUEST, code, message.to_owned());
         let wish = Wish::of(&mut request);
         let (mut parts, body) = request.into_parts();
-        let uri = self.url(path, parts.uri.query()).map_err(|error| match error {
+        let uri = service.url(path, parts.uri.query()).map_err(|error| match error {
             NoUrl::NoUpstream => (
                 StatusCode::NOT_FOUND,
                 "no_upstream",
@@ -105,11 +133,11 @@ impl Service {
         let stated =
             hints::stated(name, who, &parts.headers).map_err(|message| wrong("bad_hint", &message))?;
         caller
-            .may_call(&stated, &app.in_force().config)
+            .may_call(&stated, &shared.config.active().config)
             .map_err(|(status, code, message)| (status, code, message.to_owned()))?;
-        let counted = app.count_call();
-        let memory = app.memory.share(app.memory.owners(caller.bearer(stated.stated_loop()).levels()));
-        let source = Source::read(body, memory, app.timeouts.client).await;
+        let counted = shared.lifecycle.count_call();
+        let memory = shared.memory.share(shared.memory.owners(caller.bearer(stated.stated_loop()).levels()));
+        let source = Source::read(body, memory, shared.timeouts.client).await;
         let mut source = source.map_err(|unread| match unread {
             Unread::Slow => (
                 StatusCode::REQUEST_TIMEOUT,
@@ -130,7 +158,7 @@ impl Service {
         if let Some(wish) = &wish {
             wish.put(headers);
         }
-        self.replace_key(headers);
+        service.replace_key(headers);
         let asked = source.asked(headers);
         let shown = Shown {
             method: parts.method.as_str(),
@@ -139,15 +167,15 @@ impl Service {
             bytes: Some(source.length()),
             asked: asked.as_ref(),
         };
-        if let Some(why) = shown.refused(&stated, &app.gate) {
+        if let Some(why) = shown.refused(&stated, &shared.gate) {
             return Err(unaccountable(why));
         }
-        let call = shown.call(stated, &app.gate);
+        let call = shown.call(stated, &shared.gate);
         let mut hide_usage = false;
         if call.stated_model().is_some() {
             headers::ask_for_plain(headers);
             if asked.is_some_and(|asked| asked.stream && asked.unread.is_none())
-                && self.reports_stream_usage(&normal_path(path))
+                && service.reports_stream_usage(&normal_path(path))
                 && !headers::is_signed(headers)
                 && let Some(asking) = source.whole().and_then(|body| asking(body))
             {
@@ -155,7 +183,7 @@ impl Service {
                 hide_usage = true;
             }
         }
-        if app.gate.waiting() > 0 {
+        if shared.gate.waiting() > 0 {
             headers::detach(&mut parts.headers);
         }
         let head = Head {
@@ -163,7 +191,7 @@ impl Service {
             uri,
             headers: parts.headers,
             upgrades: wish.is_some(),
-            stamped: app.stamped,
+            stamped: self.clock_offset,
         };
         let wish = wish.map(Box::new);
         Ok(Prepared { call, head, source, hide_usage, counted: Some(counted), wish })
@@ -186,39 +214,40 @@ impl Prepared {
     /// Makes the call.
     ///
     /// `prefix` is what the client wrote before the path at the service.
-    pub async fn go(&mut self, app: &App, service: &Service, prefix: &str) -> Response<Body> {
+    pub async fn execute(&mut self, proxy: &Proxy, service: &Service, prefix: &str) -> Response<Body> {
+        let shared = &*proxy.shared;
         let shape = service.shape();
         let Prepared { call, head, source, hide_usage, counted, wish } = self;
         let (call, head, source) = (&*call, &*head, &*source);
         let (took, agreed, unsent) = (Mutex::new(Took::default()), Mutex::new(None), Unsent::default());
         let begun = Instant::now();
-        let client = if head.upgrades { &app.upgrades } else { &app.client };
-        let meaning = Meaning::of(&app.gate, call).within(&app.memory, source.owners());
+        let client = if head.upgrades { &proxy.upgrade_client } else { &proxy.client };
+        let meaning = Meaning::of(&shared.gate, call).within(&shared.memory, source.owners());
         let repeatable = head.headers.contains_key(&IDEMPOTENCY_KEY);
-        let execute = app.gate.execute(call, |attempt: Attempt| {
+        let execute = shared.gate.execute(call, |attempt: Attempt| {
             *took.lock() = Took {
                 attempts: attempt.number(),
                 waited: attempt.waited(),
                 held_by: attempt.held_by().cloned(),
             };
-            send(client, head, source, attempt, &meaning, app.timeouts, (&agreed, &unsent))
+            send(client, head, source, attempt, &meaning, shared.timeouts, (&agreed, &unsent))
         });
         // In one place: whoever waits in the queue is as large as what stands here.
         let mut execute = execute.name_limits(true);
         if repeatable {
             execute = execute.repeatable(true);
         }
-        let span = span::of(call, app);
+        let span = span::of(call, &shared.config);
         let mut response = match (&mut execute).instrument(span.clone()).await {
             Ok(reply) => match (wish.take(), agreed.lock().take()) {
                 (Some(wish), Some(agreed)) => {
-                    wish.come_true(agreed, app, counted.take());
+                    wish.come_true(agreed, shared, counted.take());
                     switched(reply)
                 }
                 _ => pass_on(reply, *hide_usage, counted.take()),
             },
             Err(ExecuteError::Refused(refused)) => {
-                app.events.tell(|| Event::refused(call.service(), &refused));
+                shared.events.tell(|| Event::refused(call.service(), &refused));
                 shape.refused(&refused)
             }
             Err(ExecuteError::Failed(failed)) => {

@@ -10,11 +10,11 @@ use tidegate_core::stream_usage::Hidden;
 
 use super::client::Answer;
 use super::timed::Timed;
-use crate::app::Counted;
 use crate::body::BoxError;
+use crate::lifecycle::Counted;
 
 /// An upstream's words as they come, the permit with them.
-pub(crate) struct Proxied {
+pub(super) struct Proxied {
     body: ReplyBody<Timed<Answer>>,
     /// Takes out what the client did not ask for; gone at the end.
     hidden: Option<Hidden>,

@@ -19,8 +19,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tracing::debug;
 
-use crate::app::{App, Counted};
-use crate::listen::{Phase, Room};
+use crate::lifecycle::{ConnectionPlace, Counted, Phase};
+use crate::shared::Shared;
 
 /// As many bytes are on their way in each direction.
 const BUFFER: usize = 16 << 10;
@@ -29,7 +29,7 @@ const BUFFER: usize = 16 << 10;
 pub(super) struct Wish {
     client: OnUpgrade,
     protocol: HeaderValue,
-    room: Option<Room>,
+    place: Option<ConnectionPlace>,
 }
 
 /// An upstream that agreed.
@@ -51,8 +51,8 @@ impl Wish {
         let ours = protocol.as_bytes().eq_ignore_ascii_case(b"h2c");
         let wants = request.version() == Version::HTTP_11 && headers.get_all(CONNECTION).iter().any(says);
         (wants && !ours).then(|| {
-            let room = request.extensions_mut().remove();
-            Wish { client: hyper::upgrade::on(request), protocol, room }
+            let place = request.extensions_mut().remove();
+            Wish { client: hyper::upgrade::on(request), protocol, place }
         })
     }
 
@@ -62,13 +62,13 @@ impl Wish {
     }
 
     /// Passes on what both say from now on, in a task of its own: the client's answer is its beginning.
-    pub fn come_true(self, agreed: Agreed, app: &App, counted: Option<Counted>) {
+    pub fn come_true(self, agreed: Agreed, shared: &Shared, counted: Option<Counted>) {
         // There is one: the attempt succeeded.
         let Some(permit) = agreed.permit.take() else { return };
-        let phase = app.phase.subscribe();
-        let (client, upstream, patience) = (self.client, agreed.upstream, app.timeouts.upstream);
+        let phase = shared.lifecycle.subscribe();
+        let (client, upstream, patience) = (self.client, agreed.upstream, shared.timeouts.upstream);
         tokio::spawn(async move {
-            let _counted = (counted, self.room);
+            let _counted = (counted, self.place);
             carry(client, upstream, patience, phase).await;
             permit.finish(Outcome::done());
         });

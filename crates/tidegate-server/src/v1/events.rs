@@ -14,20 +14,20 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
-use crate::app::App;
 use crate::body::Body;
 use crate::events::Event;
 use crate::shape;
+use crate::v1::Api;
 
 /// How many events wait for a listener who reads slowly, before he begins to lag.
 const READY: usize = 64;
 /// How often something is sent to a listener although nothing happens: else nobody notices that he is gone.
 const BREATH: Duration = Duration::from_secs(15);
 
-pub(super) fn stream(app: &App) -> Response<Body> {
-    let events = app.events.listen();
+pub(super) fn stream(api: &Api) -> Response<Body> {
+    let events = api.shared.events.listen();
     // Asked after listening began, so that nobody misses the end.
-    if !app.is_ready() {
+    if !api.shared.lifecycle.is_ready() {
         return shape::plain(StatusCode::SERVICE_UNAVAILABLE, "stopping", "nothing more will happen here");
     }
     let (sender, receiver) = mpsc::channel(READY);

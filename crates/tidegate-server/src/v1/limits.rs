@@ -5,20 +5,20 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 use tidegate::{LearnedLimit, LimitStatus, Nanos};
 
-use crate::app::App;
 use crate::in_force::{self, InForce};
 use crate::learned;
 use crate::live::Changes;
 use crate::refusal::millis;
+use crate::v1::Api;
 
-pub(super) fn of(app: &App) -> Value {
-    let in_force = app.in_force();
+pub(super) fn of(api: &Api) -> Value {
+    let in_force = api.shared.config.active();
     let written = in_force::limits(&in_force.config);
     let by_name: HashMap<&str, &InForce<'_>> =
         written.iter().map(|limit| (limit.name.as_str(), limit)).collect();
-    let now = app.gate.now();
-    let limits = app.gate.limits();
-    let learned = app.gate.learned();
+    let now = api.shared.gate.now();
+    let limits = api.shared.gate.limits();
+    let learned = api.shared.gate.learned();
     let learned: HashMap<&str, &LearnedLimit> = learned.iter().map(|known| (&*known.limit, known)).collect();
     let one = |limit: &LimitStatus| {
         let mut value = one(limit, &by_name, &in_force.changes, now);
@@ -29,8 +29,8 @@ pub(super) fn of(app: &App) -> Value {
 }
 
 /// One of them as it is written.
-pub(super) fn named(app: &App, name: &str) -> Value {
-    let in_force = app.in_force();
+pub(super) fn named(api: &Api, name: &str) -> Value {
+    let in_force = api.shared.config.active();
     let written = in_force::limits(&in_force.config);
     let mut value = written.iter().find(|limit| limit.name == name).map_or_else(|| json!({}), InForce::json);
     value["name"] = name.into();

@@ -8,10 +8,10 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
 
-use crate::app::App;
 use crate::body::Body;
-use crate::listen::Phase;
+use crate::lifecycle::Phase;
 use crate::shape;
+use crate::v1::Api;
 
 /// How long such a body may be.
 const MOST: usize = 64 << 10;
@@ -23,17 +23,17 @@ const WHEN_STOPPING: Duration = Duration::from_millis(900);
 /// # Errors
 /// The answer to whoever sent something else.
 pub(super) async fn read<T: DeserializeOwned>(
-    app: &App,
+    api: &Api,
     body: Incoming,
 ) -> Result<(T, Bytes), Box<Response<Body>>> {
     let told = |status, code, message: &str| Box::new(shape::plain(status, code, message));
     let stopping = async {
-        app.phase.subscribe().wait_for(|phase| *phase != Phase::Serving).await.ok();
+        api.shared.lifecycle.subscribe().wait_for(|phase| *phase != Phase::Serving).await.ok();
         tokio::time::sleep(WHEN_STOPPING).await;
     };
     let collected = tokio::select! {
         biased;
-        collected = tokio::time::timeout(app.timeouts.client, Limited::new(body, MOST).collect()) => collected,
+        collected = tokio::time::timeout(api.shared.timeouts.client, Limited::new(body, MOST).collect()) => collected,
         () = stopping => {
             let message = "tidegate is stopping, and the body of the request did not come in time";
             return Err(told(StatusCode::SERVICE_UNAVAILABLE, "stopping", message));

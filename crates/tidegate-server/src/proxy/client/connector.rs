@@ -26,9 +26,9 @@ use tokio_rustls::client::TlsStream;
 use tower_service::Service;
 use tracing::warn;
 
-use super::proxies::{Proxies, sensitive};
 use super::unreached::{Unreached, innermost};
 use crate::descriptors::Descriptors;
+use crate::outbound_proxies::{Proxies, sensitive};
 
 /// Makes connections.
 #[derive(Clone)]
@@ -106,7 +106,7 @@ impl Connector {
     pub async fn connect(&self, to: &Uri, deadline: Deadline) -> Result<Connected, Unreached> {
         let secure = to.scheme() == Some(&Scheme::HTTPS);
         let target = Target::of(to, if secure { 443 } else { 80 });
-        let (stream, to_proxy) = match self.proxies.on_the_way_to(to) {
+        let (stream, to_proxy) = match self.proxies.for_url(to) {
             None => (Stream::Tcp(target.connect(&self.descriptors, deadline).await?), false),
             Some(proxy) => self.through(&proxy, &target, secure, deadline).await?,
         };

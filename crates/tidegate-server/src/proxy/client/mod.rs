@@ -12,7 +12,6 @@ mod connector;
 mod http1;
 mod http2;
 mod pool;
-mod proxies;
 mod unreached;
 
 use std::sync::Arc;
@@ -28,14 +27,12 @@ use super::headers::wants_length;
 use super::source::Outgoing;
 use crate::body::BoxError;
 use crate::descriptors::{ConnectionHolder, Descriptors};
+use crate::outbound_proxies::Proxies;
 use crate::timeouts::Timeouts;
 use connector::Connector;
 use pool::{Kept, Pool};
-use proxies::Proxies;
 
 pub(crate) use answer::Answer;
-pub use proxies::ProxyError;
-pub(crate) use proxies::check_env as check_proxies;
 pub(crate) use unreached::{Unreached, innermost};
 
 /// Sends requests to upstreams.
@@ -160,11 +157,6 @@ impl Client {
             }
             request = unsent;
         }
-    }
-
-    /// Returns what makes room for connections.
-    pub fn descriptors(&self) -> &Arc<Descriptors> {
-        &self.connector.descriptors
     }
 
     /// Whether there was ever a connection to an upstream.

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 use tidegate::{Call, Dimension};
 
-use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Body;
 use crate::shape;
+use crate::v1::Api;
 use crate::v1::read::read;
 
 /// The longest id that a caller may give.
@@ -51,15 +51,15 @@ impl Asked {
     /// # Errors
     /// The answer to whoever asks something else.
     pub async fn read(
-        app: &App,
+        api: &Api,
         caller: &Caller,
         body: Incoming,
     ) -> Result<(Asked, Call), Box<Response<Body>>> {
-        let (asked, _): (Asked, _) = read(app, body).await?;
+        let (asked, _): (Asked, _) = read(api, body).await?;
         let told = |status, code, message: &str| Box::new(shape::plain(status, code, message));
         let wrong = |(code, message): Wrong| told(StatusCode::BAD_REQUEST, code, &message);
         let call = asked.call().map_err(wrong)?;
-        let may = caller.may_call(&call, &app.in_force().config);
+        let may = caller.may_call(&call, &api.shared.config.active().config);
         may.map_err(|(status, code, message)| told(status, code, message))?;
         Ok((asked, call))
     }

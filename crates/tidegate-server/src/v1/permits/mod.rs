@@ -6,7 +6,6 @@
 mod asked;
 mod reported;
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use http::{Response, StatusCode};
@@ -15,7 +14,6 @@ use serde_json::json;
 use tracing::{Instrument, debug};
 
 use super::read::read;
-use crate::app::App;
 use crate::auth::Caller;
 use crate::body::{Body, json as answer};
 use crate::events::Event;
@@ -23,26 +21,27 @@ use crate::permits::{Claimed, Delivery, End, Gone, Owner, PermitId};
 use crate::refusal::millis;
 use crate::shape::{self, Shape};
 use crate::span;
+use crate::v1::Api;
 use reported::Reported;
 
 pub(super) use asked::Asked;
 
 /// `POST /v1/acquire`
-pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> Response<Body> {
-    let (asked, call) = match Asked::read(app, caller, body).await {
+pub(super) async fn acquire(api: &Api, caller: &Caller, body: Incoming) -> Response<Body> {
+    let (asked, call) = match Asked::read(api, caller, body).await {
         Ok(asked) => asked,
         Err(told) => return *told,
     };
     if let Some(loop_id) = asked.loop_id() {
-        app.came.count(loop_id);
+        api.shared.came.count(loop_id);
     }
-    if !app.is_ready() {
+    if !api.shared.lifecycle.is_ready() {
         return shape::plain(StatusCode::SERVICE_UNAVAILABLE, "stopping", "no new calls are taken");
     }
     let owner: Owner = caller.holder().cloned();
     let bearer = caller.bearer(call.stated_loop());
-    let what = asked.what(|key| app.gate.fingerprint(key));
-    let claim = match app.permits.claim(owner.clone(), bearer, asked.id(), &what) {
+    let what = asked.what(|key| api.shared.gate.fingerprint(key));
+    let claim = match api.permits.claim(owner.clone(), bearer, asked.id(), &what) {
         Ok(claim) => claim,
         Err(Claimed::Granted(permit, left)) => {
             let again = json!({ "permit": permit.to_string(), "waited_ms": 0, "expires_ms": millis(left) });
@@ -54,13 +53,13 @@ pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> 
         }
         Err(Claimed::Full(why)) => return full(&why.to_string()),
     };
-    let lease = app.in_force().config.permit_lease;
-    let _counted = app.count_call();
-    let (span, began) = (span::of(&call, app), Instant::now());
-    let permit = match app.gate.acquire(call).instrument(span.clone()).await {
+    let lease = api.shared.config.active().config.permit_lease;
+    let _counted = api.shared.lifecycle.count_call();
+    let (span, began) = (span::of(&call, &api.shared.config), Instant::now());
+    let permit = match api.shared.gate.acquire(call).instrument(span.clone()).await {
         Ok(permit) => permit,
         Err(refused) => {
-            app.events.tell(|| Event::refused(asked.service(), &refused));
+            api.shared.events.tell(|| Event::refused(asked.service(), &refused));
             let response = Shape::Plain.refused(&refused);
             span::ended(&span, began.elapsed(), 0, response.status());
             span.in_scope(|| debug!("no permit is given"));
@@ -77,7 +76,7 @@ pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> 
                 "waited_ms": millis(waited),
                 "expires_ms": millis(lease),
             });
-            let delivery = Delivery::new(permit, owner, app.permits.clone());
+            let delivery = Delivery::new(permit, owner, api.permits.clone());
             answer(StatusCode::OK, &granted).map(|body| body.with_delivery(delivery))
         }
         Err((permit, why)) => {
@@ -88,8 +87,8 @@ pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> 
 }
 
 /// `POST /v1/permits/{id}/complete`
-pub(super) async fn complete(app: &App, caller: &Caller, id: &str, body: Incoming) -> Response<Body> {
-    let reported: Reported = match read(app, body).await {
+pub(super) async fn complete(api: &Api, caller: &Caller, id: &str, body: Incoming) -> Response<Body> {
+    let reported: Reported = match read(api, body).await {
         Ok((reported, _)) => reported,
         Err(told) => return *told,
     };
@@ -98,28 +97,28 @@ pub(super) async fn complete(app: &App, caller: &Caller, id: &str, body: Incomin
         Ok(outcome) => outcome,
         Err((code, message)) => return shape::plain(StatusCode::BAD_REQUEST, code, &message),
     };
-    end(app, caller, id, End::Completed, |permit| permit.finish(outcome))
+    end(api, caller, id, End::Completed, |permit| permit.finish(outcome))
 }
 
 /// `DELETE /v1/permits/{id}`
-pub(super) fn cancel(app: &App, caller: &Caller, id: &str) -> Response<Body> {
-    end(app, caller, id, End::Cancelled, tidegate::Permit::cancel)
+pub(super) fn cancel(api: &Api, caller: &Caller, id: &str) -> Response<Body> {
+    end(api, caller, id, End::Cancelled, tidegate::Permit::cancel)
 }
 
 /// `POST /v1/permits/{id}/renew`
-pub(super) fn renew(app: &App, caller: &Caller, id: &str) -> Response<Body> {
+pub(super) fn renew(api: &Api, caller: &Caller, id: &str) -> Response<Body> {
     let Some(number) = PermitId::parse(id) else { return gone(id, Gone::Unknown) };
-    let lease = app.in_force().config.permit_lease;
-    match app.permits.renew(number, &caller.holder().cloned(), lease) {
+    let lease = api.shared.config.active().config.permit_lease;
+    match api.permits.renew(number, &caller.holder().cloned(), lease) {
         Ok(()) => answer(StatusCode::OK, &json!({ "permit": id, "expires_ms": millis(lease) })),
         Err(why) => gone(id, why),
     }
 }
 
 /// Ends a permit. To end it twice in the same way is answered as the first time was.
-fn end(app: &App, caller: &Caller, id: &str, end: End, how: impl FnOnce(tidegate::Permit)) -> Response<Body> {
+fn end(api: &Api, caller: &Caller, id: &str, end: End, how: impl FnOnce(tidegate::Permit)) -> Response<Body> {
     let Some(number) = PermitId::parse(id) else { return gone(id, Gone::Unknown) };
-    match app.permits.take(number, &caller.holder().cloned(), end) {
+    match api.permits.take(number, &caller.holder().cloned(), end) {
         Ok(permit) => how(permit),
         Err(Gone::Ended(before)) if before == end => {}
         Err(why) => return gone(id, why),
