@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tidegate_core::Config;
 use tidegate_core::config::{ConfigError, ConfigErrors, Document, ServiceConfig, schema};
 use tidegate_core::presets;
-use tidegate_server::in_force::{self, InForce};
+use tidegate_server::configured_limits::{self, ConfiguredLimit};
 use tidegate_sim::ScenarioFile;
 
 use crate::config_file::config_path;
@@ -84,7 +84,7 @@ fn summary(out: &mut impl Write, file: &str, config: &Config) -> io::Result<()> 
         writeln!(out, "  {name:width$}  {}", described(service))?;
     }
 
-    let limits = in_force::limits(config);
+    let limits = configured_limits::limits(config);
     if limits.is_empty() {
         return writeln!(out, "limits: none");
     }
@@ -96,7 +96,7 @@ fn summary(out: &mut impl Write, file: &str, config: &Config) -> io::Result<()> 
         writeln!(out, "  {name:name_width$}  {amount:amount_width$}  {}", limit.from())?;
     }
     // Many limits share one source.
-    let mut sources: Vec<String> = limits.iter().filter_map(InForce::evidence).collect();
+    let mut sources: Vec<String> = limits.iter().filter_map(ConfiguredLimit::evidence).collect();
     sources.dedup();
     if !sources.is_empty() {
         writeln!(out, "sources of presets, which replies correct:")?;
@@ -136,7 +136,7 @@ fn summary_json(file: &str, config: &Config, warnings: &[ConfigError]) -> Value 
     };
     let services: serde_json::Map<String, Value> =
         config.services.iter().map(|(name, found)| (name.clone(), service(found))).collect();
-    let limits: Vec<Value> = in_force::limits(config).iter().map(InForce::json).collect();
+    let limits: Vec<Value> = configured_limits::limits(config).iter().map(ConfiguredLimit::json).collect();
     json!({
         "file": file,
         "ok": true,

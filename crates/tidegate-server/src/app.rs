@@ -11,11 +11,11 @@ use hyper::body::Incoming;
 
 use crate::auth::{Caller, Peer};
 use crate::body::Body;
-use crate::guard::{Guard, Turned};
+use crate::error_format::{self, ErrorFormat};
+use crate::guard::{Denied, Guard};
 use crate::proxy::Proxy;
 use crate::route::{Route, route};
 use crate::services::Service;
-use crate::shape::{self, Shape};
 use crate::shared::Shared;
 use crate::v1::Api;
 
@@ -43,7 +43,7 @@ impl App {
     ) -> impl Future<Output = Result<Response<Body>, Infallible>> + Send {
         async move {
             if let Err((status, code, message)) = self.check(peer, &request) {
-                return Ok(shape::plain(status, code, message));
+                return Ok(error_format::plain(status, code, message));
             }
             let path = request.uri().path().to_owned();
             let (service, mut prepared, prefix) = match route(&path) {
@@ -51,31 +51,33 @@ impl App {
                 Ok(Route::Own) => {
                     let mut answer = Box::pin(self.api.answer(peer, *request));
                     let answered = poll_fn(|context| self.unless_refusing(answer.as_mut(), context)).await;
-                    return Ok(answered.unwrap_or_else(|| stopping(Shape::Plain)));
+                    return Ok(answered.unwrap_or_else(|| stopping(ErrorFormat::Plain)));
                 }
-                Err(message) => return Ok(shape::plain(StatusCode::BAD_REQUEST, "bad_hint", &message)),
-                Ok(Route::Service { who, service, path: rest }) => {
-                    if let Some(loop_id) = &who.loop_id {
-                        self.shared.came.count(loop_id);
+                Err(message) => {
+                    return Ok(error_format::plain(StatusCode::BAD_REQUEST, "bad_hint", &message));
+                }
+                Ok(Route::Service { hints, service, path: rest }) => {
+                    if let Some(loop_id) = &hints.loop_id {
+                        self.shared.loop_counts.count(loop_id);
                     }
                     let (found, caller) = self.identify(peer, service, request.headers());
                     let caller = match caller {
                         Ok(caller) => caller,
                         Err((status, code, message)) => {
-                            let shape = found.map_or(Shape::Plain, |found| found.shape());
-                            return Ok(shape.error(status, code, message));
+                            let format = found.map_or(ErrorFormat::Plain, |found| found.error_format());
+                            return Ok(format.error(status, code, message));
                         }
                     };
                     let Some(found) = found else {
                         let message = format!("no service named `{service}` in the config");
-                        return Ok(shape::plain(StatusCode::NOT_FOUND, "unknown_service", &message));
+                        return Ok(error_format::plain(StatusCode::NOT_FOUND, "unknown_service", &message));
                     };
                     let prepared = {
-                        let prepare = self.proxy.prepare(&found, &caller, &who, service, rest, *request);
+                        let prepare = self.proxy.prepare(&found, &caller, &hints, service, rest, *request);
                         let mut prepare = pin!(prepare);
                         poll_fn(|context| self.unless_refusing(prepare.as_mut(), context)).await
                     };
-                    let Some(prepared) = prepared else { return Ok(stopping(found.shape())) };
+                    let Some(prepared) = prepared else { return Ok(stopping(found.error_format())) };
                     (found, prepared, path.len() - rest.len())
                 }
             };
@@ -83,9 +85,9 @@ impl App {
                 Ok(prepared) => {
                     let mut execute = pin!(prepared.execute(&self.proxy, &service, &path[..prefix]));
                     let response = poll_fn(|context| self.unless_refusing(execute.as_mut(), context)).await;
-                    response.unwrap_or_else(|| stopping(service.shape()))
+                    response.unwrap_or_else(|| stopping(service.error_format()))
                 }
-                Err((status, code, message)) => service.shape().error(*status, code, message),
+                Err((status, code, message)) => service.error_format().error(*status, code, message),
             })
         }
     }
@@ -103,7 +105,7 @@ impl App {
         future.poll(context).map(Some)
     }
 
-    fn check(&self, peer: Peer, request: &Request<Incoming>) -> Result<(), Turned> {
+    fn check(&self, peer: Peer, request: &Request<Incoming>) -> Result<(), Denied> {
         let any_host = peer == Peer::Unix || self.shared.config.requires_token();
         self.guard.check(request, any_host)
     }
@@ -114,7 +116,7 @@ impl App {
         peer: Peer,
         service: &str,
         headers: &HeaderMap,
-    ) -> (Option<Arc<Service>>, Result<Caller, Turned>) {
+    ) -> (Option<Arc<Service>>, Result<Caller, Denied>) {
         let active = self.shared.config.active();
         let found = active.services.get(service).cloned();
         let key_headers = found.as_ref().map_or(&[][..], |found| found.key_headers());
@@ -123,7 +125,7 @@ impl App {
 }
 
 /// Returns the answer to a call that was still open when the time to drain was over.
-fn stopping(shape: Shape) -> Response<Body> {
+fn stopping(format: ErrorFormat) -> Response<Body> {
     let message = "tidegate is stopping, and the call was not answered in time";
-    shape.error(StatusCode::SERVICE_UNAVAILABLE, "stopping", message)
+    format.error(StatusCode::SERVICE_UNAVAILABLE, "stopping", message)
 }

@@ -1,6 +1,6 @@
-//! Who asks, and what they may: tokens, of which only hashes are known here.
+//! UrlHints asks, and what they may: tokens, of which only hashes are known here.
 //!
-//! A token comes in `x-tidegate-token`. To the sidecar's own routes it may also come as a bearer's, and to a service whose
+//! A token comes in `x-tidegate-token`. To the sidecar's own routes it may also come as a bearer token, and to a service whose
 //! key the sidecar holds in the place of that key, so that a program needs nothing but another key. A token is never
 //! looked for where it would be passed on.
 //!
@@ -16,8 +16,8 @@ use subtle::ConstantTimeEq;
 use tidegate::{Call, Config, Priority};
 use tidegate_core::config::TokenConfig;
 
-use crate::guard::Turned;
-use crate::permits::{Bearer, Origin};
+use crate::guard::Denied;
+use crate::permits::{Origin, ShareOwner};
 
 const TOKEN: HeaderName = HeaderName::from_static("x-tidegate-token");
 
@@ -69,7 +69,7 @@ impl Tokens {
         peer: Peer,
         headers: &HeaderMap,
         key_headers: &[HeaderName],
-    ) -> Result<Caller, Turned> {
+    ) -> Result<Caller, Denied> {
         let from = peer.origin();
         if peer == Peer::Unix || !self.are_required() {
             return Ok(Caller { token: None, from });
@@ -121,14 +121,14 @@ impl Caller {
         self.token.as_ref().map(|token| &token.holder)
     }
 
-    /// Who is held to a share of what all callers have in common, for calls of this loop.
-    pub fn bearer(&self, loop_id: Option<&str>) -> Bearer {
+    /// UrlHints is held to a share of what all callers have in common, for calls of this loop.
+    pub fn share_owner(&self, loop_id: Option<&str>) -> ShareOwner {
         let origin = self.holder().map_or_else(|| self.from.clone(), |holder| Origin::Token(holder.clone()));
-        Bearer::new(origin, loop_id)
+        ShareOwner::new(origin, loop_id)
     }
 
     /// Whether this call may be made. What counts is the priority it would have, whoever says so.
-    pub fn may_call(&self, call: &Call, config: &Config) -> Result<(), Turned> {
+    pub fn may_call(&self, call: &Call, config: &Config) -> Result<(), Denied> {
         let Some(token) = &self.token else { return Ok(()) };
         if token.may.services.as_ref().is_some_and(|all| all.iter().all(|name| name != call.service())) {
             let message = "the token is not for this service";
@@ -144,7 +144,7 @@ impl Caller {
     }
 
     /// Whether limits and windows may be changed.
-    pub fn may_change(&self) -> Result<(), Turned> {
+    pub fn may_change(&self) -> Result<(), Denied> {
         match &self.token {
             Some(token) if !token.may.admin => {
                 let message = "the token is not for changing limits: that takes one with `admin = true`";

@@ -80,11 +80,11 @@ impl ConfigFile {
                 info!(file = %self.path.display(), "another config is in force");
                 status.count += 1;
                 status.error = None;
-                shared.events.tell(|| Event::ConfigReloaded);
+                shared.events.publish(|| Event::ConfigReloaded);
             }
             Err(message) => {
                 error!(file = %self.path.display(), error = message, "the config is refused, the old one stays");
-                shared.events.tell(|| Event::ConfigRefused { error: message.clone() });
+                shared.events.publish(|| Event::ConfigRefused { error: message.clone() });
                 status.error = Some(message);
             }
         }

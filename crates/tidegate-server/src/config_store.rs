@@ -13,7 +13,7 @@ use tidegate::{Config, Gate};
 use tracing::warn;
 
 use crate::auth::Tokens;
-use crate::live::{Changes, NoChange, Wanted};
+use crate::limit_changes::{LimitChanges, NewLimit, RejectedChange};
 use crate::services::Services;
 use crate::start_error::StartError;
 
@@ -37,13 +37,13 @@ pub(crate) struct ActiveConfig {
     pub config: Config,
     /// The config as written.
     written: Config,
-    pub changes: Changes,
+    pub changes: LimitChanges,
     pub services: Arc<Services>,
     pub tokens: Arc<Tokens>,
 }
 
 impl ActiveConfig {
-    pub fn new(written: Config, mut changes: Changes, services: Services) -> ActiveConfig {
+    pub fn new(written: Config, mut changes: LimitChanges, services: Services) -> ActiveConfig {
         let tokens = Arc::new(Tokens::new(&written));
         let config = changes.over(&written);
         ActiveConfig { config, written, changes, services: Arc::new(services), tokens }
@@ -88,7 +88,7 @@ impl ConfigStore {
             // A change by hand must not keep a valid file from coming into force.
             self.gate.reconfigure(&next.written)?;
             warn!(%error, "changes of limits are dropped: they do not go with the new config");
-            (next.changes, next.config) = (Changes::default(), next.written.clone());
+            (next.changes, next.config) = (LimitChanges::default(), next.written.clone());
         }
         self.memory.resize(next.config.buffer_memory);
         self.gate.keep_changes(next.changes.kept());
@@ -97,13 +97,13 @@ impl ConfigStore {
         Ok(())
     }
 
-    /// Changes a limit until the written config says something else about it.
-    pub fn change_limit(&self, name: &str, wanted: &Wanted) -> Result<(), NoChange> {
+    /// LimitChanges a limit until the written config says something else about it.
+    pub fn change_limit(&self, name: &str, wanted: &NewLimit) -> Result<(), RejectedChange> {
         let mut active = self.active.write();
         let mut next = ActiveConfig::clone(&active);
         next.changes.set(&next.written, name, wanted)?;
         next.config = next.changes.over(&next.written);
-        self.gate.reconfigure(&next.config).map_err(|error| NoChange::Wrong(error.to_string()))?;
+        self.gate.reconfigure(&next.config).map_err(|error| RejectedChange::Invalid(error.to_string()))?;
         self.gate.keep_changes(next.changes.kept());
         *active = Arc::new(next);
         Ok(())

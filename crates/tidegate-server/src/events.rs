@@ -17,7 +17,7 @@ use crate::learned;
 use crate::refusal::millis;
 
 /// How many events a listener may lag behind.
-const KEPT: usize = 1_024;
+const CAPACITY: usize = 1_024;
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,7 +60,7 @@ impl Event {
     }
 
     /// The word for it, and what there is to say.
-    pub fn told(&self) -> (&'static str, Value) {
+    pub fn name_and_json(&self) -> (&'static str, Value) {
         match self {
             Event::Refused { service, code, limit, retry_after_ms } => (
                 "refused",
@@ -95,11 +95,11 @@ pub(crate) struct Events {
 
 impl Events {
     pub fn new() -> Events {
-        Events { sender: broadcast::channel(KEPT).0 }
+        Events { sender: broadcast::channel(CAPACITY).0 }
     }
 
     /// Tells an event that is made only if somebody listens.
-    pub fn tell(&self, event: impl FnOnce() -> Event) {
+    pub fn publish(&self, event: impl FnOnce() -> Event) {
         if self.sender.receiver_count() > 0 {
             // That the last listener has just left is no failure.
             self.sender.send(Arc::new(event())).ok();
@@ -107,30 +107,30 @@ impl Events {
     }
 
     /// All events from now on.
-    pub fn listen(&self) -> broadcast::Receiver<Arc<Event>> {
+    pub fn subscribe(&self) -> broadcast::Receiver<Arc<Event>> {
         self.sender.subscribe()
     }
 
     /// Tells what happens in the gate, for as long as it is polled.
     pub async fn follow(&self, gate: &Gate) {
-        let mut ends = Ends::default();
+        let mut expirations = Expirations::default();
         loop {
             tokio::select! {
                 () = gate.noticed() => {}
-                () = ends.next() => {}
+                () = expirations.next() => {}
             }
             // What time has done comes before what was done since.
-            for event in ends.due(gate) {
-                self.tell(|| event);
+            for event in expirations.due(gate) {
+                self.publish(|| event);
             }
             for news in gate.news() {
-                if let Some(event) = ends.note(&news, gate.now()) {
-                    self.tell(|| event);
+                if let Some(event) = expirations.note(&news, gate.now()) {
+                    self.publish(|| event);
                 }
             }
             for lesson in gate.lessons() {
                 if let Some(learned) = learned::lesson(&lesson) {
-                    self.tell(|| Event::Learned(learned));
+                    self.publish(|| Event::Learned(learned));
                 }
             }
         }
@@ -139,12 +139,12 @@ impl Events {
 
 /// What time will do: when windows are over, and breakers let a probe go.
 #[derive(Debug, Default)]
-struct Ends {
+struct Expirations {
     windows: BTreeMap<Arc<str>, Instant>,
     breakers: BTreeMap<Arc<str>, Instant>,
 }
 
-impl Ends {
+impl Expirations {
     /// Waits for the first of them.
     async fn next(&self) {
         match self.windows.values().chain(self.breakers.values()).min() {
@@ -173,7 +173,7 @@ impl Ends {
             let half_open = gate.breakers().into_iter().filter(probed);
             let told = |breaker: BreakerStatus| Event::Breaker {
                 name: breaker.name.to_string(),
-                state: state(&breaker.state),
+                state: breaker_state(&breaker.state),
             };
             events.extend(half_open.map(told));
             self.breakers.retain(|_, end| *end > now);
@@ -223,7 +223,7 @@ impl Ends {
 }
 
 /// The word for a breaker's state.
-pub(crate) fn state(state: &BreakerState) -> &'static str {
+pub(crate) fn breaker_state(state: &BreakerState) -> &'static str {
     match state {
         BreakerState::Closed => "closed",
         BreakerState::Open { .. } => "open",
@@ -245,13 +245,13 @@ mod tests {
         let config = Config::parse(config).expect("valid");
         let gate = Gate::builder().config(config).build().expect("valid");
         let events = Arc::new(Events::new());
-        let mut heard = events.listen();
+        let mut heard = events.subscribe();
         let (follows, followed) = (events.clone(), gate.clone());
         tokio::spawn(async move { follows.follow(&followed).await });
         let mut told = async move |number: usize| {
             let mut told = Vec::new();
             for _ in 0..number {
-                told.push(heard.recv().await.expect("an event").told());
+                told.push(heard.recv().await.expect("an event").name_and_json());
             }
             told
         };

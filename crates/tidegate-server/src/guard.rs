@@ -1,4 +1,4 @@
-//! Who may ask: programs on this machine, and no page of a browser.
+//! UrlHints may ask: programs on this machine, and no page of a browser.
 //!
 //! A page that somebody has open can make their browser send requests to loopback addresses, and can make a name of
 //! its own resolve to one. So every request must name a host that is us, must not come from another origin, and must
@@ -21,7 +21,7 @@ pub(crate) struct Guard {
 }
 
 /// Why somebody is not let in: the status, a word and a sentence.
-pub(crate) type Turned = (StatusCode, &'static str, &'static str);
+pub(crate) type Denied = (StatusCode, &'static str, &'static str);
 
 /// A name that is parsed once, and not with every request.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -40,7 +40,7 @@ impl Guard {
 
     /// Whether a request is let in. Where it takes more than an address to be let in, a token or the rights to a file, it
     /// may name `any_host`: no page has those.
-    pub fn check<B>(&self, request: &Request<B>, any_host: bool) -> Result<(), Turned> {
+    pub fn check<B>(&self, request: &Request<B>, any_host: bool) -> Result<(), Denied> {
         let of_uri = request.uri().authority().map(|authority| authority.as_str());
         let http2 = request.version() == Version::HTTP_2;
         if of_uri.is_some() && !http2 {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tidegate::Gate;
 use tidegate::wire::Memory;
 
-use crate::came::Came;
 use crate::config_store::ConfigStore;
 use crate::events::Events;
 use crate::lifecycle::Lifecycle;
+use crate::loop_counts::LoopCounts;
 use crate::timeouts::Timeouts;
 
 /// The state that the proxy and the `/v1` API share.
@@ -20,6 +20,6 @@ pub(crate) struct Shared {
     pub memory: Arc<Memory>,
     pub events: Events,
     pub lifecycle: Arc<Lifecycle>,
-    pub came: Came,
+    pub loop_counts: LoopCounts,
     pub timeouts: Timeouts,
 }

@@ -8,9 +8,9 @@
 //! Descriptors and places are few: when there is none for a newcomer, connections that are idle are closed (see `idle`).
 
 mod idle;
-mod patient;
 #[cfg(unix)]
 pub(crate) mod unix;
+mod write_timeout;
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -36,7 +36,7 @@ use crate::descriptors::{ConnectionHolder, Descriptors, RETRY_LATER, is_exhauste
 use crate::lifecycle::{ConnectionPlace, Phase};
 use crate::workers::Workers;
 use idle::{Activity, Connections};
-use patient::Patient;
+use write_timeout::WriteTimeout;
 
 /// How many clients may be connected unless said otherwise: each call that waits has a connection.
 const MAX_CONNECTIONS: usize = 16_384;
@@ -96,7 +96,7 @@ impl Listener for tokio::net::UnixListener {
 }
 
 /// What it takes to serve connections.
-pub(crate) struct Listening {
+pub(crate) struct Acceptor {
     app: Arc<App>,
     phase: watch::Receiver<Phase>,
     places: Arc<Semaphore>,
@@ -107,13 +107,13 @@ pub(crate) struct Listening {
     http2: http2::Builder<TokioExecutor>,
 }
 
-impl Listening {
+impl Acceptor {
     pub fn new(
         app: Arc<App>,
         descriptors: Arc<Descriptors>,
         max_connections: Option<usize>,
         workers: Arc<Workers>,
-    ) -> Listening {
+    ) -> Acceptor {
         let mut http1 = http1::Builder::new();
         http1
             .timer(TokioTimer::new())
@@ -130,11 +130,11 @@ impl Listening {
         let places = Arc::new(Semaphore::new(max_connections.unwrap_or(MAX_CONNECTIONS)));
         let (connections, phase) = (Arc::new(Connections::new()), app.shared.lifecycle.subscribe());
         descriptors.add(&connections);
-        Listening { app, phase, places, workers, connections, descriptors, http1, http2 }
+        Acceptor { app, phase, places, workers, connections, descriptors, http1, http2 }
     }
 
     /// Accepts connections until it is told to stop.
-    pub async fn accept<L: Listener>(self: Arc<Listening>, listener: L) {
+    pub async fn accept<L: Listener>(self: Arc<Acceptor>, listener: L) {
         let this = self;
         let mut phase = this.phase.clone();
         loop {
@@ -183,7 +183,7 @@ impl Listening {
 
     /// Serves a connection to its end.
     async fn serve<L: Listener>(
-        self: Arc<Listening>,
+        self: Arc<Acceptor>,
         accepted: L::Accepted,
         peer: Peer,
         place: OwnedSemaphorePermit,
@@ -222,7 +222,7 @@ impl Listening {
             () = activity.closing() => return Ok(()),
         };
         let is_http2 = first.starts_with(PREFACE);
-        let stream = Patient::new(stream, first, self.app.shared.timeouts.client, activity.clone());
+        let stream = WriteTimeout::new(stream, first, self.app.shared.timeouts.client, activity.clone());
         let (app, active) = (self.app.clone(), activity.clone());
         let service = move |mut request: Request<Incoming>| {
             if request.headers().contains_key(UPGRADE) {

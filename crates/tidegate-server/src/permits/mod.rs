@@ -29,7 +29,7 @@ use tokio::time::Instant;
 
 pub(crate) use delivery::Delivery;
 use leases::Leases;
-pub(crate) use shares::{Bearer, Full, Origin};
+pub(crate) use shares::{Full, Origin, ShareOwner};
 use table::{Live, Table};
 
 /// How many permits may be out at once, and how many ends are remembered.
@@ -58,7 +58,7 @@ pub(crate) enum End {
 
 /// Why there is no such permit to be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gone {
+pub(crate) enum NoPermit {
     /// There is none of that number, or it is somebody else's.
     Unknown,
     /// It ended so.
@@ -74,7 +74,7 @@ pub(crate) type Owner = Option<Arc<str>>;
 pub(crate) struct Claim {
     permits: Arc<Permits>,
     owner: Owner,
-    bearer: Bearer,
+    share_owner: ShareOwner,
     id: Option<Arc<str>>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) enum Claimed {
     Granted(PermitId, Duration),
     /// It waits, or it is for something else.
     Taken,
-    /// The bearer holds its share of permits already.
+    /// The share_owner holds its share of permits already.
     Full(Full),
 }
 
@@ -102,11 +102,11 @@ impl Permits {
     /// Claims an id, if the caller gave one; `asked` is what for.
     ///
     /// # Errors
-    /// Returns an error if the id is taken, or if the bearer holds its share of permits already.
+    /// Returns an error if the id is taken, or if the share_owner holds its share of permits already.
     pub fn claim(
         self: &Arc<Permits>,
         owner: Owner,
-        bearer: Bearer,
+        share_owner: ShareOwner,
         id: Option<&str>,
         asked: &str,
     ) -> Result<Claim, Claimed> {
@@ -115,23 +115,23 @@ impl Permits {
         if let Some(id) = &id {
             table.find(&owner, id, asked)?;
         }
-        table.admits(&bearer).map_err(Claimed::Full)?;
+        table.admits(&share_owner).map_err(Claimed::Full)?;
         if let Some(id) = &id {
             table.claim(&owner, id, asked);
         }
         drop(table);
-        Ok(Claim { permits: self.clone(), owner, bearer, id })
+        Ok(Claim { permits: self.clone(), owner, share_owner, id })
     }
 
     /// Takes a permit out, to end it so. Whoever comes second is told how it ended.
-    pub fn take(&self, id: PermitId, owner: &Owner, end: End) -> Result<Permit, Gone> {
+    pub fn take(&self, id: PermitId, owner: &Owner, end: End) -> Result<Permit, NoPermit> {
         let mut table = self.table.lock();
         table.check(id, owner)?;
-        table.remove(id, end).ok_or(Gone::Unknown)
+        table.remove(id, end).ok_or(NoPermit::Unknown)
     }
 
     /// Gives a permit a lease from now on.
-    pub fn renew(&self, id: PermitId, owner: &Owner, lease: Duration) -> Result<(), Gone> {
+    pub fn renew(&self, id: PermitId, owner: &Owner, lease: Duration) -> Result<(), NoPermit> {
         let until = Instant::now() + lease;
         let mut table = self.table.lock();
         table.check(id, owner)?;
@@ -182,12 +182,12 @@ impl Claim {
         let permits = self.permits.clone();
         let Some(number) = permits.fresh_id() else { return Err((permit, None)) };
         let mut table = permits.table.lock();
-        // Calls of the same bearer that waited beside this one may have taken the rest of its share.
-        if let Err(full) = table.admits(&self.bearer) {
+        // Calls of the same share_owner that waited beside this one may have taken the rest of its share.
+        if let Err(full) = table.admits(&self.share_owner) {
             drop(table);
             return Err((permit, Some(full)));
         }
-        let levels = self.bearer.levels().collect();
+        let levels = self.share_owner.levels().collect();
         // From here on the id ends with the permit.
         let live = Live { permit, until, owner: self.owner.take(), levels, id: self.id.take() };
         if table.insert(number, live) {

@@ -17,9 +17,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, LazyLock};
 
-/// Who holds a permit.
+/// UrlHints holds a permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Bearer {
+pub(crate) struct ShareOwner {
     origin: Origin,
     loop_id: Option<Arc<str>>,
 }
@@ -57,14 +57,14 @@ pub(crate) struct Full {
     free: usize,
 }
 
-impl Bearer {
-    pub fn new(origin: Origin, loop_id: Option<&str>) -> Bearer {
-        Bearer { origin, loop_id: loop_id.map(Into::into) }
+impl ShareOwner {
+    pub fn new(origin: Origin, loop_id: Option<&str>) -> ShareOwner {
+        ShareOwner { origin, loop_id: loop_id.map(Into::into) }
     }
 
     /// Returns the levels that it is counted at, the widest first: two or three.
     pub fn levels(&self) -> impl Iterator<Item = Level> {
-        let Bearer { origin, loop_id } = self;
+        let ShareOwner { origin, loop_id } = self;
         let (network, address) = match origin {
             Origin::Address(address) if address.to_canonical().is_loopback() => {
                 (Some(Level::Network(Ipv4Addr::LOCALHOST.into())), None)
@@ -78,12 +78,12 @@ impl Bearer {
 }
 
 impl Shares {
-    /// Whether a bearer may have one more permit of a table with so many free places.
-    pub fn admits(&self, bearer: &Bearer, mut free: usize) -> Result<(), Full> {
-        for level in bearer.levels() {
+    /// Whether a share_owner may have one more permit of a table with so many free places.
+    pub fn admits(&self, share_owner: &ShareOwner, mut free: usize) -> Result<(), Full> {
+        for level in share_owner.levels() {
             let held = self.held.get(&level).copied().unwrap_or(0);
             if held >= free {
-                return Err(Full { who: level.name(bearer), held, free });
+                return Err(Full { who: level.name(share_owner), held, free });
             }
             // Until it holds as many as are free, the caller may take this many more.
             free = (free - held).div_ceil(2);
@@ -116,8 +116,8 @@ impl Shares {
 }
 
 impl Level {
-    fn name(&self, bearer: &Bearer) -> String {
-        match (self, &bearer.loop_id) {
+    fn name(&self, share_owner: &ShareOwner) -> String {
+        match (self, &share_owner.loop_id) {
             (Level::Network(address), _) if address.is_loopback() => "this machine".into(),
             (Level::Network(_), _) => "callers of this network".into(),
             (Level::Origin(origin), _) => origin.to_string(),
@@ -173,16 +173,16 @@ mod tests {
     }
 
     impl Table {
-        fn take(&mut self, bearer: &Bearer) -> Result<(), Full> {
-            self.shares.admits(bearer, TABLE - self.total)?;
-            let levels: Vec<Level> = bearer.levels().collect();
+        fn take(&mut self, share_owner: &ShareOwner) -> Result<(), Full> {
+            self.shares.admits(share_owner, TABLE - self.total)?;
+            let levels: Vec<Level> = share_owner.levels().collect();
             self.shares.add(&levels);
             self.total += 1;
             Ok(())
         }
 
-        fn take_all(&mut self, bearer: &Bearer) -> usize {
-            (0..).take_while(|_| self.take(bearer).is_ok()).count()
+        fn take_all(&mut self, share_owner: &ShareOwner) -> usize {
+            (0..).take_while(|_| self.take(share_owner).is_ok()).count()
         }
     }
 
@@ -204,15 +204,15 @@ mod tests {
             (Origin::Socket, TABLE / 4),
         ] {
             let mut table = Table::default();
-            assert_eq!(table.take_all(&Bearer::new(origin.clone(), None)), most, "{origin}");
-            let full = table.take(&Bearer::new(origin.clone(), None)).expect_err("its share is used up");
+            assert_eq!(table.take_all(&ShareOwner::new(origin.clone(), None)), most, "{origin}");
+            let full = table.take(&ShareOwner::new(origin.clone(), None)).expect_err("its share is used up");
             assert!(
                 full.to_string().starts_with(&format!("{origin} without a loop holds {most} permits")),
                 "{full}"
             );
             for other in [token("other"), at("10.0.0.2"), at("fd00::1"), Origin::Socket] {
                 if other != origin {
-                    assert_eq!(table.take(&Bearer::new(other, None)), Ok(()));
+                    assert_eq!(table.take(&ShareOwner::new(other, None)), Ok(()));
                 }
             }
         }
@@ -221,10 +221,10 @@ mod tests {
     #[test]
     fn loop_names_and_addresses_that_a_caller_makes_up_get_no_more_than_one_caller_does() {
         let mut table = Table::default();
-        let by_loop = |n: usize| Bearer::new(token("ci"), Some(&n.to_string()));
+        let by_loop = |n: usize| ShareOwner::new(token("ci"), Some(&n.to_string()));
         let taken = (0..TABLE).filter(|n| table.take(&by_loop(*n)).is_ok()).count();
         assert_eq!(taken, TABLE / 2);
-        assert_eq!(table.take(&Bearer::new(at("127.0.0.1"), None)), Ok(()));
+        assert_eq!(table.take(&ShareOwner::new(at("127.0.0.1"), None)), Ok(()));
 
         for address in [
             |n: u32| format!("127.{}.{}.{}", n >> 16, n >> 8 & 255, n & 255),
@@ -232,31 +232,31 @@ mod tests {
         ] {
             let mut table = Table::default();
             for n in 1..TABLE as u32 {
-                let _ = table.take(&Bearer::new(at(&address(n)), Some(&n.to_string())));
+                let _ = table.take(&ShareOwner::new(at(&address(n)), Some(&n.to_string())));
             }
             assert_eq!(table.total, TABLE / 2);
-            assert_eq!(table.take(&Bearer::new(token("ci"), None)), Ok(()));
-            assert_eq!(table.take(&Bearer::new(Origin::Socket, None)), Ok(()));
+            assert_eq!(table.take(&ShareOwner::new(token("ci"), None)), Ok(()));
+            assert_eq!(table.take(&ShareOwner::new(Origin::Socket, None)), Ok(()));
         }
     }
 
     #[test]
     fn one_loop_of_an_address_leaves_room_for_the_others() {
         let mut table = Table::default();
-        let by = |name: &str| Bearer::new(at("127.0.0.1"), Some(name));
+        let by = |name: &str| ShareOwner::new(at("127.0.0.1"), Some(name));
         assert_eq!(table.take_all(&by("greedy")), TABLE / 4);
         assert!(table.take_all(&by("also-greedy")) > TABLE / 16);
         assert_eq!(table.take(&by("modest")), Ok(()));
-        assert_eq!(table.take(&Bearer::new(at("127.0.0.2"), None)), Ok(()));
+        assert_eq!(table.take(&ShareOwner::new(at("127.0.0.2"), None)), Ok(()));
     }
 
     #[test]
     fn what_is_given_back_may_be_taken_again() {
-        let (mut shares, bearer) = (Shares::default(), Bearer::new(Origin::Socket, None));
-        let levels: Vec<Level> = bearer.levels().collect();
+        let (mut shares, share_owner) = (Shares::default(), ShareOwner::new(Origin::Socket, None));
+        let levels: Vec<Level> = share_owner.levels().collect();
         shares.add(&levels);
-        assert!(shares.admits(&bearer, 1).is_err());
+        assert!(shares.admits(&share_owner, 1).is_err());
         shares.remove(&levels);
-        assert!(shares.admits(&bearer, 1).is_ok() && shares.are_empty());
+        assert!(shares.admits(&share_owner, 1).is_ok() && shares.are_empty());
     }
 }

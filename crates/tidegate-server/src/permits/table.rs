@@ -1,4 +1,4 @@
-//! Who holds what, and how the latest ended.
+//! UrlHints holds what, and how the latest ended.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tidegate::Permit;
 use tokio::time::Instant;
 
-use super::shares::{Bearer, Full, Level, Shares};
-use super::{Claimed, End, Gone, Leases, MOST, Owner, PermitId};
+use super::shares::{Full, Level, ShareOwner, Shares};
+use super::{Claimed, End, Leases, MOST, NoPermit, Owner, PermitId};
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -57,9 +57,9 @@ impl Table {
         self.ids.insert((owner.clone(), id.clone()), Named { asked: asked.into(), permit: None });
     }
 
-    /// Whether a bearer may have one more permit.
-    pub fn admits(&self, bearer: &Bearer) -> Result<(), Full> {
-        self.shares.admits(bearer, MOST - self.live.len())
+    /// Whether a share_owner may have one more permit.
+    pub fn admits(&self, share_owner: &ShareOwner) -> Result<(), Full> {
+        self.shares.admits(share_owner, MOST - self.live.len())
     }
 
     pub fn unclaim(&mut self, owner: &Owner, id: &Arc<str>) {
@@ -80,13 +80,13 @@ impl Table {
     }
 
     /// Whether a permit is out, and that owner's.
-    pub fn check(&self, id: PermitId, owner: &Owner) -> Result<(), Gone> {
+    pub fn check(&self, id: PermitId, owner: &Owner) -> Result<(), NoPermit> {
         if let Some(live) = self.live.get(&id) {
-            return if live.owner == *owner { Ok(()) } else { Err(Gone::Unknown) };
+            return if live.owner == *owner { Ok(()) } else { Err(NoPermit::Unknown) };
         }
         match self.ended.get(&id) {
-            Some((end, of)) if of == owner => Err(Gone::Ended(*end)),
-            _ => Err(Gone::Unknown),
+            Some((end, of)) if of == owner => Err(NoPermit::Ended(*end)),
+            _ => Err(NoPermit::Unknown),
         }
     }
 

@@ -9,14 +9,14 @@ use parking_lot::Mutex;
 use tidegate::wire::{Meaning, ReplyBody, judge};
 use tidegate::{Attempt, Outcome};
 
-use super::client::{Answer, Client, Departure, SendError, Unreached, innermost};
-use super::source::Source;
-use super::timed::Timed;
-use super::upgrade::Agreed;
+use super::body_timeout::BodyTimeout;
+use super::client::{Client, ConnectError, Departure, SendError, UpstreamBody, innermost};
+use super::request_body::RequestBody;
+use super::upgrade::AgreedUpgrade;
 use crate::timeouts::Timeouts;
 
 /// A reply, and the permit that goes with it.
-pub(super) type Reply = Response<ReplyBody<Timed<Answer>>>;
+pub(super) type Reply = Response<ReplyBody<BodyTimeout<UpstreamBody>>>;
 
 /// What is sent, the body apart.
 pub(super) struct Head {
@@ -26,7 +26,7 @@ pub(super) struct Head {
     /// Whether the connection is to become something else.
     pub upgrades: bool,
     /// What wall-clock time is ahead of the gate's, if upstreams are told when calls were let go.
-    pub stamped: Option<u64>,
+    pub clock_offset: Option<u64>,
 }
 
 /// An attempt that did not succeed.
@@ -34,7 +34,7 @@ pub(super) enum Failed {
     /// The upstream said so.
     Reply(Box<Reply>),
     /// There was no connection to it.
-    Unreached(Unreached),
+    Unreached(ConnectError),
     /// It says that it did not process the request.
     Unprocessed(String),
     /// It broke off before it answered.
@@ -61,7 +61,7 @@ const NEVER_REACHED: Duration = Duration::from_millis(2_500);
 
 /// What a call remembers of its attempts that were not sent.
 #[derive(Default)]
-pub(super) struct Unsent {
+pub(super) struct UnsentAttempts {
     /// How often it gave its permit back.
     late: AtomicU32,
     /// When it first got no connection.
@@ -109,18 +109,18 @@ const GRANTED: HeaderName = HeaderName::from_static("x-tidegate-granted-ns");
 pub(super) async fn send(
     client: &Client,
     head: &Head,
-    source: &Source,
+    source: &RequestBody,
     attempt: Attempt,
     meaning: &Meaning,
     timeouts: Timeouts,
-    (agreed, unsent): (&Mutex<Option<Agreed>>, &Unsent),
+    (agreed, unsent): (&Mutex<Option<AgreedUpgrade>>, &UnsentAttempts),
 ) -> Result<Reply, Failed> {
     let Some(body) = source.next() else { return Err(Failed::Spent) };
     let mut request = Request::new(body);
     *request.method_mut() = head.method.clone();
     *request.uri_mut() = head.uri.clone();
     *request.headers_mut() = head.headers.clone();
-    if let Some(ahead) = head.stamped {
+    if let Some(ahead) = head.clock_offset {
         let at = attempt.granted_at().0.wrapping_add(ahead);
         request.headers_mut().insert(GRANTED, at.into());
     }
@@ -135,9 +135,9 @@ pub(super) async fn send(
                 return Err(Failed::Broken("it switched to another protocol without being asked".into()));
             }
             let upstream = hyper::upgrade::on(&mut reply);
-            *agreed.lock() = Some(Agreed { upstream, permit: attempt.keep_permit() });
+            *agreed.lock() = Some(AgreedUpgrade { upstream, permit: attempt.keep_permit() });
         }
-        let reply = reply.map(|body| Timed::new(body, timeouts.upstream));
+        let reply = reply.map(|body| BodyTimeout::new(body, timeouts.upstream));
         judge(reply, &attempt, meaning).await.map_err(|reply| Failed::Reply(Box::new(reply)))
     };
     let result = tokio::time::timeout(timeouts.upstream_head, answered).await.unwrap_or_else(|_| {
@@ -155,7 +155,7 @@ pub(super) async fn send(
 /// An attempt whose request is on its way to a connection.
 struct Departing<'a> {
     attempt: &'a Attempt,
-    unsent: &'a Unsent,
+    unsent: &'a UnsentAttempts,
     sent: AtomicBool,
 }
 
@@ -178,7 +178,7 @@ impl Departure for Departing<'_> {
 
 impl Departing<'_> {
     /// Reports an attempt that got no reply. A body of which nothing was sent goes back to its source.
-    fn failed(&self, error: SendError, source: &Source, was_reached: impl FnOnce() -> bool) -> Failed {
+    fn failed(&self, error: SendError, source: &RequestBody, was_reached: impl FnOnce() -> bool) -> Failed {
         let Departing { attempt, unsent, .. } = self;
         tracing::debug!(error = &error as &dyn std::error::Error, "an attempt failed");
         match error {
@@ -201,7 +201,7 @@ impl Departing<'_> {
                     return Failed::Late;
                 }
                 attempt.report(Outcome::unreached());
-                Failed::Unreached(Unreached::Late)
+                Failed::Unreached(ConnectError::Late)
             }
             SendError::Unprocessed(error) => {
                 // It was sent: a peer that refuses every stream must not be asked more often than the limits allow.
@@ -258,11 +258,11 @@ mod tests {
         let call = Call::to("api").endpoint("GET /x");
         let client = Client::new(Timeouts::default(), Arc::default());
         let head =
-            Head { method: Method::GET, uri, headers: HeaderMap::new(), upgrades: false, stamped: None };
-        let source = Source::Whole(Bytes::new(), Arc::new(Memory::new(0)).share(Owners::default()));
+            Head { method: Method::GET, uri, headers: HeaderMap::new(), upgrades: false, clock_offset: None };
+        let source = RequestBody::Kept(Bytes::new(), Arc::new(Memory::new(0)).share(Owners::default()));
         let meaning = Meaning::of(&gate, &call);
         for pauses in [[false; 2], [true, false]] {
-            let (agreed, unsent, grants) = (Mutex::new(None), Unsent::default(), AtomicUsize::new(0));
+            let (agreed, unsent, grants) = (Mutex::new(None), UnsentAttempts::default(), AtomicUsize::new(0));
             let execute = gate.execute(&call, |attempt| {
                 let pause = pauses[grants.fetch_add(1, Ordering::Relaxed)];
                 assert_eq!(attempt.number(), 1, "one that was not sent does not count");

@@ -10,12 +10,12 @@
 //! upstream and gives back what it holds.
 
 mod attempt;
+mod body_timeout;
 mod client;
 mod headers;
 mod hints;
-mod reply;
-mod source;
-mod timed;
+mod reply_body;
+mod request_body;
 mod upgrade;
 
 use std::sync::Arc;
@@ -35,19 +35,19 @@ use tracing::{Instrument, debug};
 use crate::auth::Caller;
 use crate::body::Body;
 use crate::descriptors::Descriptors;
+use crate::error_format::ErrorFormat;
 use crate::events::Event;
 use crate::lifecycle::Counted;
 use crate::refusal::millis;
-use crate::route::Who;
+use crate::route::UrlHints;
 use crate::services::{NoUrl, Service};
-use crate::shape::Shape;
 use crate::shared::Shared;
 use crate::span;
-use attempt::{Failed, Head, Reply, Unsent, send};
+use attempt::{Failed, Head, Reply, UnsentAttempts, send};
 use client::Client;
-use reply::Proxied;
-use source::{Source, Unread};
-use upgrade::Wish;
+use reply_body::Proxied;
+use request_body::{BodyError, RequestBody};
+use upgrade::UpgradeRequest;
 
 const WAITED: HeaderName = HeaderName::from_static("x-tidegate-waited-ms");
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-tidegate-attempts");
@@ -71,25 +71,25 @@ pub(crate) struct Proxy {
 pub(crate) struct Prepared {
     call: Call,
     head: Head,
-    source: Source,
+    source: RequestBody,
     /// The caller did not ask what the stream costs; we do.
     hide_usage: bool,
     /// Goes with the reply.
     counted: Option<Counted>,
     /// What the connection is to become, if that is wanted; boxed, since few calls want it.
-    wish: Option<Box<Wish>>,
+    upgrade_request: Option<Box<UpgradeRequest>>,
 }
 
 /// What a call took so far.
 #[derive(Clone, Default)]
-struct Took {
+struct Progress {
     attempts: u32,
     waited: Duration,
     held_by: Option<Arc<str>>,
 }
 
 /// Why a request is not forwarded: a status, a word and a sentence.
-type Wrong = (StatusCode, &'static str, String);
+type Rejected = (StatusCode, &'static str, String);
 
 impl Proxy {
     pub fn new(shared: Arc<Shared>, descriptors: &Arc<Descriptors>, clock_offset: Option<u64>) -> Proxy {
@@ -113,14 +113,14 @@ impl Proxy {
         &self,
         service: &Service,
         caller: &Caller,
-        who: &Who<'_>,
+        hints: &UrlHints<'_>,
         name: &str,
         path: &str,
         mut request: Request<Incoming>,
-    ) -> Result<Prepared, Wrong> {
+    ) -> Result<Prepared, Rejected> {
         let shared = &*self.shared;
         let wrong = |code, message: &str| (StatusCode::BAD_REQUEST, code, message.to_owned());
-        let wish = Wish::of(&mut request);
+        let upgrade_request = UpgradeRequest::of(&mut request);
         let (mut parts, body) = request.into_parts();
         let uri = service.url(path, parts.uri.query()).map_err(|error| match error {
             NoUrl::NoUpstream => (
@@ -131,20 +131,21 @@ impl Proxy {
             NoUrl::Outside => wrong("bad_path", "the path leads out of the service"),
         })?;
         let stated =
-            hints::stated(name, who, &parts.headers).map_err(|message| wrong("bad_hint", &message))?;
+            hints::stated(name, hints, &parts.headers).map_err(|message| wrong("bad_hint", &message))?;
         caller
             .may_call(&stated, &shared.config.active().config)
             .map_err(|(status, code, message)| (status, code, message.to_owned()))?;
         let counted = shared.lifecycle.count_call();
-        let memory = shared.memory.share(shared.memory.owners(caller.bearer(stated.stated_loop()).levels()));
-        let source = Source::read(body, memory, shared.timeouts.client).await;
+        let memory =
+            shared.memory.share(shared.memory.owners(caller.share_owner(stated.stated_loop()).levels()));
+        let source = RequestBody::read(body, memory, shared.timeouts.client).await;
         let mut source = source.map_err(|unread| match unread {
-            Unread::Slow => (
+            BodyError::Slow => (
                 StatusCode::REQUEST_TIMEOUT,
                 "slow_body",
                 "the body of the request did not come in time".into(),
             ),
-            Unread::Broken => wrong("broken_body", "the body of the request broke off"),
+            BodyError::Broken => wrong("broken_body", "the body of the request broke off"),
         })?;
 
         let headers = &mut parts.headers;
@@ -155,8 +156,8 @@ impl Proxy {
         {
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
-        if let Some(wish) = &wish {
-            wish.put(headers);
+        if let Some(upgrade_request) = &upgrade_request {
+            upgrade_request.put(headers);
         }
         service.replace_key(headers);
         let asked = source.asked(headers);
@@ -190,16 +191,16 @@ impl Proxy {
             method: parts.method,
             uri,
             headers: parts.headers,
-            upgrades: wish.is_some(),
-            stamped: self.clock_offset,
+            upgrades: upgrade_request.is_some(),
+            clock_offset: self.clock_offset,
         };
-        let wish = wish.map(Box::new);
-        Ok(Prepared { call, head, source, hide_usage, counted: Some(counted), wish })
+        let upgrade_request = upgrade_request.map(Box::new);
+        Ok(Prepared { call, head, source, hide_usage, counted: Some(counted), upgrade_request })
     }
 }
 
 /// Says why a call is not made whose body cannot be accounted for.
-fn unaccountable(why: Why) -> Wrong {
+fn unaccountable(why: Why) -> Rejected {
     let status = match why {
         Why::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Why::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
@@ -216,16 +217,17 @@ impl Prepared {
     /// `prefix` is what the client wrote before the path at the service.
     pub async fn execute(&mut self, proxy: &Proxy, service: &Service, prefix: &str) -> Response<Body> {
         let shared = &*proxy.shared;
-        let shape = service.shape();
-        let Prepared { call, head, source, hide_usage, counted, wish } = self;
+        let format = service.error_format();
+        let Prepared { call, head, source, hide_usage, counted, upgrade_request } = self;
         let (call, head, source) = (&*call, &*head, &*source);
-        let (took, agreed, unsent) = (Mutex::new(Took::default()), Mutex::new(None), Unsent::default());
+        let (took, agreed, unsent) =
+            (Mutex::new(Progress::default()), Mutex::new(None), UnsentAttempts::default());
         let begun = Instant::now();
         let client = if head.upgrades { &proxy.upgrade_client } else { &proxy.client };
         let meaning = Meaning::of(&shared.gate, call).within(&shared.memory, source.owners());
         let repeatable = head.headers.contains_key(&IDEMPOTENCY_KEY);
         let execute = shared.gate.execute(call, |attempt: Attempt| {
-            *took.lock() = Took {
+            *took.lock() = Progress {
                 attempts: attempt.number(),
                 waited: attempt.waited(),
                 held_by: attempt.held_by().cloned(),
@@ -239,22 +241,22 @@ impl Prepared {
         }
         let span = span::of(call, &shared.config);
         let mut response = match (&mut execute).instrument(span.clone()).await {
-            Ok(reply) => match (wish.take(), agreed.lock().take()) {
-                (Some(wish), Some(agreed)) => {
-                    wish.come_true(agreed, shared, counted.take());
+            Ok(reply) => match (upgrade_request.take(), agreed.lock().take()) {
+                (Some(upgrade_request), Some(agreed)) => {
+                    upgrade_request.start(agreed, shared, counted.take());
                     switched(reply)
                 }
                 _ => pass_on(reply, *hide_usage, counted.take()),
             },
             Err(ExecuteError::Refused(refused)) => {
-                shared.events.tell(|| Event::refused(call.service(), &refused));
-                shape.refused(&refused)
+                shared.events.publish(|| Event::refused(call.service(), &refused));
+                format.refused(&refused)
             }
             Err(ExecuteError::Failed(failed)) => {
                 // An upstream's reply is for the SDK to judge. Without one, the call may have been done.
                 let is_last = !matches!(failed, Failed::Reply(_));
                 let attempts = took.lock().attempts;
-                told(failed, shape, counted.take(), (attempts, begun.elapsed()), is_last)
+                told(failed, format, counted.take(), (attempts, begun.elapsed()), is_last)
             }
             Err(ExecuteError::Exhausted { last, waited, attempts, why, .. }) => {
                 took.lock().waited = waited;
@@ -268,11 +270,11 @@ impl Prepared {
                     GaveUp::TimeSpent => false,
                     _ => !matches!(last, Failed::Reply(_)),
                 };
-                told(last, shape, counted.take(), (attempts, begun.elapsed()), is_last)
+                told(last, format, counted.take(), (attempts, begun.elapsed()), is_last)
             }
             Err(_) => {
                 let message = "the call could not be made";
-                shape.error(StatusCode::BAD_GATEWAY, "upstream_broken", message)
+                format.error(StatusCode::BAD_GATEWAY, "upstream_broken", message)
             }
         };
         service.rewrite_locations(response.headers_mut(), prefix);
@@ -284,7 +286,7 @@ impl Prepared {
     }
 }
 
-impl Took {
+impl Progress {
     fn tell(&self, headers: &mut HeaderMap) {
         headers.insert(WAITED, number(millis(self.waited)));
         headers.insert(ATTEMPTS, number(self.attempts.into()));
@@ -309,7 +311,7 @@ fn number(number: u64) -> HeaderValue {
 /// was worth trying again was tried, and an SDK that goes on would only multiply it.
 fn told(
     failed: Failed,
-    shape: Shape,
+    format: ErrorFormat,
     counted: Option<Counted>,
     (attempts, took): (u32, Duration),
     is_last: bool,
@@ -318,7 +320,7 @@ fn told(
         Failed::Reply(reply) => pass_on(*reply, false, counted),
         failed => {
             let (status, code, message) = failed.told(attempts, took);
-            let mut response = shape.error(status, code, &message);
+            let mut response = format.error(status, code, &message);
             response.headers_mut().remove(&SHOULD_RETRY);
             response
         }

@@ -1,6 +1,6 @@
 //! Connections that become something else, such as WebSockets.
 //!
-//! The wish is passed on with the call, which waits its turn like any other. If the upstream agrees, bytes go both ways as
+//! The upgrade_request is passed on with the call, which waits its turn like any other. If the upstream agrees, bytes go both ways as
 //! they come, and the permit is held until the connection is over: until both sides have closed, or nothing came from either
 //! for as long as an upstream may be silent, or the sidecar is told to end at once. If it does not agree, its reply is a
 //! reply.
@@ -26,21 +26,21 @@ use crate::shared::Shared;
 const BUFFER: usize = 16 << 10;
 
 /// What a client wants its connection to become.
-pub(super) struct Wish {
+pub(super) struct UpgradeRequest {
     client: OnUpgrade,
     protocol: HeaderValue,
     place: Option<ConnectionPlace>,
 }
 
 /// An upstream that agreed.
-pub(super) struct Agreed {
+pub(super) struct AgreedUpgrade {
     pub upstream: OnUpgrade,
     pub permit: KeptPermit,
 }
 
-impl Wish {
+impl UpgradeRequest {
     /// What a request wants, if it wants that.
-    pub fn of(request: &mut Request<Incoming>) -> Option<Wish> {
+    pub fn of(request: &mut Request<Incoming>) -> Option<UpgradeRequest> {
         let headers = request.headers();
         let says = |value: &HeaderValue| {
             let words = value.to_str().unwrap_or_default().split(',');
@@ -52,7 +52,7 @@ impl Wish {
         let wants = request.version() == Version::HTTP_11 && headers.get_all(CONNECTION).iter().any(says);
         (wants && !ours).then(|| {
             let place = request.extensions_mut().remove();
-            Wish { client: hyper::upgrade::on(request), protocol, place }
+            UpgradeRequest { client: hyper::upgrade::on(request), protocol, place }
         })
     }
 
@@ -62,7 +62,7 @@ impl Wish {
     }
 
     /// Passes on what both say from now on, in a task of its own: the client's answer is its beginning.
-    pub fn come_true(self, agreed: Agreed, shared: &Shared, counted: Option<Counted>) {
+    pub fn start(self, agreed: AgreedUpgrade, shared: &Shared, counted: Option<Counted>) {
         // There is one: the attempt succeeded.
         let Some(permit) = agreed.permit.take() else { return };
         let phase = shared.lifecycle.subscribe();

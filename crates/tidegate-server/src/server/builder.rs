@@ -14,16 +14,16 @@ use tracing::{info, warn};
 
 use super::Server;
 use crate::app::App;
-use crate::came::Came;
 use crate::config_file::ConfigFile;
 use crate::config_store::{ActiveConfig, ConfigStore, log_ignored, with_defaults};
+use crate::configured_limits;
 use crate::descriptors::Descriptors;
 use crate::events::Events;
 use crate::guard::Guard;
-use crate::in_force;
 use crate::lifecycle::Lifecycle;
-use crate::listen::Listening;
-use crate::live::Changes;
+use crate::limit_changes::LimitChanges;
+use crate::listen::Acceptor;
+use crate::loop_counts::LoopCounts;
 use crate::outbound_proxies;
 use crate::proxy::Proxy;
 use crate::services::Services;
@@ -140,7 +140,7 @@ impl ServerBuilder {
         let builder = Gate::builder().refusals_count(false).wait_for_breakers(true).remote(true);
         let (gate, changes) = match self.state {
             Some(folder) => with_state(builder, folder, &config)?,
-            None => (builder.config(config.clone()).build()?, Changes::default()),
+            None => (builder.config(config.clone()).build()?, LimitChanges::default()),
         };
         log_limits(&config);
         log_ignored(&config);
@@ -159,7 +159,7 @@ impl ServerBuilder {
             memory,
             events: Events::new(),
             lifecycle: Arc::new(Lifecycle::new()),
-            came: Came::default(),
+            loop_counts: LoopCounts::default(),
             timeouts: self.timeouts,
         });
         let descriptors = Arc::new(Descriptors::default());
@@ -169,7 +169,7 @@ impl ServerBuilder {
         let workers =
             Workers::start(self.workers.unwrap_or(NonZeroUsize::MIN)).map_err(StartError::Workers)?;
         let workers = Arc::new(workers);
-        let listening = Listening::new(app.clone(), descriptors, self.max_connections, workers.clone());
+        let listening = Acceptor::new(app.clone(), descriptors, self.max_connections, workers.clone());
         let listening = Arc::new(listening);
         let mut server = Server {
             address,
@@ -191,7 +191,11 @@ impl ServerBuilder {
 }
 
 /// Builds a gate whose state is in a folder, with the config and the changes of limits that were kept there.
-fn with_state(builder: GateBuilder, folder: PathBuf, config: &Config) -> Result<(Gate, Changes), StartError> {
+fn with_state(
+    builder: GateBuilder,
+    folder: PathBuf,
+    config: &Config,
+) -> Result<(Gate, LimitChanges), StartError> {
     let folder = folder.to_str().map_or_else(|| folder.clone(), in_home);
     let file = StateFile::open(folder)?.on_failure(match config.state.on_failure {
         StateFailure::Refuse => OnFailure::Refuse,
@@ -199,7 +203,7 @@ fn with_state(builder: GateBuilder, folder: PathBuf, config: &Config) -> Result<
     });
     info!(file = %file.path().display(), "state");
     let kept = file.kept_changes().unwrap_or_default();
-    let mut changes = Changes::from_kept(config, &kept);
+    let mut changes = LimitChanges::from_kept(config, &kept);
     let gate = builder.config(changes.over(config)).state(file).build()?;
     Ok((gate, changes))
 }
@@ -223,7 +227,7 @@ fn in_home(path: &str) -> PathBuf {
 }
 
 fn log_limits(config: &Config) {
-    for limit in in_force::limits(config) {
+    for limit in configured_limits::limits(config) {
         info!(limit = limit.name, amount = limit.amount, from = limit.from(), "limit");
     }
 }

@@ -16,7 +16,7 @@ use crate::config_file::ConfigFile;
 use crate::config_store::with_defaults;
 use crate::events::Event;
 use crate::lifecycle::Phase;
-use crate::listen::Listening;
+use crate::listen::Acceptor;
 #[cfg(unix)]
 use crate::listen::unix::SocketFile;
 use crate::start_error::StartError;
@@ -95,7 +95,7 @@ impl Server {
     }
 
     #[cfg(unix)]
-    fn listen_on(&mut self, path: &Path, listening: Arc<Listening>) -> Result<(), StartError> {
+    fn listen_on(&mut self, path: &Path, listening: Arc<Acceptor>) -> Result<(), StartError> {
         let bound = crate::listen::unix::bind(path);
         let (listener, socket) =
             bound.map_err(|cause| StartError::Listen { listen: path.display().to_string(), cause })?;
@@ -106,7 +106,7 @@ impl Server {
     }
 
     #[cfg(not(unix))]
-    fn listen_on(&mut self, path: &Path, _: Arc<Listening>) -> Result<(), StartError> {
+    fn listen_on(&mut self, path: &Path, _: Arc<Acceptor>) -> Result<(), StartError> {
         let cause = std::io::ErrorKind::Unsupported.into();
         Err(StartError::Listen { listen: path.display().to_string(), cause })
     }
@@ -148,7 +148,7 @@ impl Server {
             calls => info!(connections, "stopping: waiting up to {patience:?} for {calls} calls"),
         }
         lifecycle.stop_taking_calls();
-        shared.events.tell(|| Event::Stopping);
+        shared.events.publish(|| Event::Stopping);
         lifecycle.enter(Phase::Draining);
         #[cfg(unix)]
         drop(self.socket.take());

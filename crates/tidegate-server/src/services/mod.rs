@@ -14,7 +14,7 @@ use tidegate::Config;
 use tidegate_core::config::ServiceConfig;
 use tidegate_core::vendor::Vendor;
 
-use crate::shape::Shape;
+use crate::error_format::ErrorFormat;
 use api_key::{ApiKey, KEYS};
 use base_url::BaseUrl;
 
@@ -83,8 +83,8 @@ impl Services {
 
 impl Service {
     /// Returns the format in which its vendor writes errors.
-    pub fn shape(&self) -> Shape {
-        Shape::of(self.vendor)
+    pub fn error_format(&self) -> ErrorFormat {
+        ErrorFormat::of(self.vendor)
     }
 
     /// Returns the URL of a path at this service.

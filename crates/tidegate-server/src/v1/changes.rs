@@ -10,12 +10,12 @@ use serde_json::json;
 use tidegate::ChangeError;
 use tidegate_core::config::nearest;
 
-use super::read::read;
+use super::json_body::read;
 use crate::body::{Body, json as answer};
+use crate::configured_limits;
+use crate::error_format;
 use crate::events::Event;
-use crate::in_force;
-use crate::live::{NoChange, Wanted};
-use crate::shape;
+use crate::limit_changes::{NewLimit, RejectedChange};
 use crate::v1::Api;
 
 /// The body of `PUT /v1/limits/{name}`: one of the two.
@@ -35,25 +35,25 @@ struct Backoff {
 
 /// `PUT /v1/limits/{name}`
 pub(super) async fn set_limit(api: &Api, name: &str, body: Incoming) -> Response<Body> {
-    let bad = |message: &str| shape::plain(StatusCode::BAD_REQUEST, "bad_request", message);
+    let bad = |message: &str| error_format::plain(StatusCode::BAD_REQUEST, "bad_request", message);
     let wanted = match read(api, body).await {
-        Ok((Limit { rate: Some(rate), bound: None }, _)) => Wanted::Rate(rate),
-        Ok((Limit { rate: None, bound: Some(bound) }, _)) => Wanted::Bound(bound),
+        Ok((Limit { rate: Some(rate), bound: None }, _)) => NewLimit::Rate(rate),
+        Ok((Limit { rate: None, bound: Some(bound) }, _)) => NewLimit::Bound(bound),
         Ok(_) => return bad("send {\"rate\": \"500/min\"} or {\"bound\": 10}"),
-        Err(told) => return *told,
+        Err(response) => return *response,
     };
     match api.shared.config.change_limit(name, &wanted) {
         Ok(()) => {
             let to = match &wanted {
-                Wanted::Rate(rate) => json!({ "rate": rate }),
-                Wanted::Bound(bound) => json!({ "bound": bound }),
+                NewLimit::Rate(rate) => json!({ "rate": rate }),
+                NewLimit::Bound(bound) => json!({ "bound": bound }),
             };
             tracing::info!(limit = name, %to, "limit changed");
-            api.shared.events.tell(|| Event::LimitChanged { name: name.to_owned(), to });
+            api.shared.events.publish(|| Event::LimitChanged { name: name.to_owned(), to });
             answer(StatusCode::OK, &super::limits::named(api, name))
         }
-        Err(NoChange::Wrong(message)) => bad(&message),
-        Err(NoChange::Unknown) => {
+        Err(RejectedChange::Invalid(message)) => bad(&message),
+        Err(RejectedChange::Unknown) => {
             let hint = match name.split_once('/') {
                 Some((level, rest)) if level.starts_with("loop:") => {
                     format!(": what loops may spend is written once for all of them, loop:*/{rest}")
@@ -61,7 +61,7 @@ pub(super) async fn set_limit(api: &Api, name: &str, body: Incoming) -> Response
                 _ => did_you_mean(name, &limit_names(api)),
             };
             let message = format!("no limit named `{name}` in the config{hint}");
-            shape::plain(StatusCode::NOT_FOUND, "unknown_limit", &message)
+            error_format::plain(StatusCode::NOT_FOUND, "unknown_limit", &message)
         }
     }
 }
@@ -74,7 +74,7 @@ pub(super) fn reset_limit(api: &Api, name: &str) -> Response<Body> {
             answer(StatusCode::OK, &forgiven)
         }
         Err(error @ ChangeError::NothingToReset(_)) => {
-            shape::plain(StatusCode::BAD_REQUEST, "nothing_to_reset", &error.to_string())
+            error_format::plain(StatusCode::BAD_REQUEST, "nothing_to_reset", &error.to_string())
         }
         Err(error) => {
             let hint = if name.starts_with("loop:*") {
@@ -84,7 +84,7 @@ pub(super) fn reset_limit(api: &Api, name: &str) -> Response<Body> {
                     api.shared.gate.limits().iter().map(|limit| limit.name.to_string()).collect();
                 did_you_mean(name, &live)
             };
-            shape::plain(StatusCode::NOT_FOUND, "unknown_limit", &format!("{error}{hint}"))
+            error_format::plain(StatusCode::NOT_FOUND, "unknown_limit", &format!("{error}{hint}"))
         }
     }
 }
@@ -93,11 +93,11 @@ pub(super) fn reset_limit(api: &Api, name: &str) -> Response<Body> {
 pub(super) async fn set_backoff(api: &Api, key: &str, body: Incoming) -> Response<Body> {
     let Backoff { ms } = match read(api, body).await {
         Ok((backoff, _)) => backoff,
-        Err(told) => return *told,
+        Err(response) => return *response,
     };
     match api.shared.gate.set_backoff(key, Duration::from_millis(ms)) {
         Ok(()) => answer(StatusCode::OK, &json!({ "key": key, "ms": ms })),
-        Err(_) => shape::plain(
+        Err(_) => error_format::plain(
             StatusCode::NOT_FOUND,
             "unknown_key",
             &format!(
@@ -111,21 +111,24 @@ pub(super) async fn set_backoff(api: &Api, key: &str, body: Incoming) -> Respons
 /// `DELETE /v1/backoff/{key}`
 pub(super) fn clear_backoff(api: &Api, key: &str) -> Response<Body> {
     let cleared = api.shared.gate.clear_backoff(key);
-    let mut told = json!({ "key": key, "cleared": cleared });
+    let mut response = json!({ "key": key, "cleared": cleared });
     if !cleared {
         let known = backoff_keys(api);
         if !known.iter().any(|known| known == key)
             && let Some(near) = nearest(key, known.iter().map(String::as_str))
         {
-            told["did_you_mean"] = near.into();
+            response["did_you_mean"] = near.into();
         }
     }
-    answer(StatusCode::OK, &told)
+    answer(StatusCode::OK, &response)
 }
 
 /// Returns the names of all limits in the config.
 fn limit_names(api: &Api) -> Vec<String> {
-    in_force::limits(&api.shared.config.active().config).into_iter().map(|limit| limit.name).collect()
+    configured_limits::limits(&api.shared.config.active().config)
+        .into_iter()
+        .map(|limit| limit.name)
+        .collect()
 }
 
 /// Returns the keys that a window can have: the limits, their levels and the services.

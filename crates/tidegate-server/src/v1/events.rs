@@ -1,7 +1,7 @@
 //! `GET /v1/events`: what happens, as it happens.
 //!
 //! Each listener has a task that puts events into a short channel, whose other end is the body of the answer: a listener
-//! who does not read stops his task and nobody else, and is told how much he missed.
+//! who does not read stops his task and nobody else, and is response how much he missed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,22 +15,26 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
 use crate::body::Body;
+use crate::error_format;
 use crate::events::Event;
-use crate::shape;
 use crate::v1::Api;
 
 /// How many events wait for a listener who reads slowly, before he begins to lag.
-const READY: usize = 64;
+const CAPACITY: usize = 64;
 /// How often something is sent to a listener although nothing happens: else nobody notices that he is gone.
-const BREATH: Duration = Duration::from_secs(15);
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 pub(super) fn stream(api: &Api) -> Response<Body> {
-    let events = api.shared.events.listen();
-    // Asked after listening began, so that nobody misses the end.
+    let events = api.shared.events.subscribe();
+    // AcquireRequest after listening began, so that nobody misses the end.
     if !api.shared.lifecycle.is_ready() {
-        return shape::plain(StatusCode::SERVICE_UNAVAILABLE, "stopping", "nothing more will happen here");
+        return error_format::plain(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "stopping",
+            "nothing more will happen here",
+        );
     }
-    let (sender, receiver) = mpsc::channel(READY);
+    let (sender, receiver) = mpsc::channel(CAPACITY);
     tokio::spawn(pass_on(events, sender));
     let mut response = Response::new(Body::Events(receiver));
     let headers = response.headers_mut();
@@ -40,17 +44,17 @@ pub(super) fn stream(api: &Api) -> Response<Body> {
 }
 
 async fn pass_on(mut events: Receiver<Arc<Event>>, listener: mpsc::Sender<Bytes>) {
-    let mut words = Bytes::from_static(b": tidegate\n\n");
+    let mut text = Bytes::from_static(b": tidegate\n\n");
     let mut ends = false;
-    while listener.send(words).await.is_ok() && !ends {
+    while listener.send(text).await.is_ok() && !ends {
         let next = tokio::select! {
-            next = tokio::time::timeout(BREATH, events.recv()) => next,
+            next = tokio::time::timeout(KEEP_ALIVE, events.recv()) => next,
             () = listener.closed() => return,
         };
-        words = match next {
+        text = match next {
             Ok(Ok(event)) => {
                 ends = *event == Event::Stopping;
-                let (kind, value) = event.told();
+                let (kind, value) = event.name_and_json();
                 line(kind, &value)
             }
             Ok(Err(RecvError::Lagged(missed))) => line("lagged", &json!({ "missed": missed })),

@@ -5,14 +5,14 @@ use tidegate::{BackoffStatus, BreakerState, BreakerStatus};
 use tidegate_core::config::ServiceConfig;
 
 use crate::config_file;
-use crate::events::state;
+use crate::events::breaker_state;
 use crate::learned;
 use crate::refusal::millis;
 use crate::v1::Api;
 
-pub(super) fn of(api: &Api) -> Value {
-    let in_force = api.shared.config.active();
-    let services: Map<String, Value> = in_force
+pub(super) fn json(api: &Api) -> Value {
+    let active = api.shared.config.active();
+    let services: Map<String, Value> = active
         .config
         .services
         .iter()
@@ -31,7 +31,7 @@ pub(super) fn of(api: &Api) -> Value {
         "buffered_bytes": api.shared.memory.used(),
         "state": state_of(api),
         "services": services,
-        "loop_types": in_force.config.loop_types.keys().collect::<Vec<_>>(),
+        "loop_types": active.config.loop_types.keys().collect::<Vec<_>>(),
         "backoffs": backoffs,
         "breakers": breakers,
         "learned": learned::limits(&api.shared.gate),
@@ -74,7 +74,7 @@ fn breaker(breaker: &BreakerStatus) -> Value {
     };
     json!({
         "name": *breaker.name,
-        "state": state(&breaker.state),
+        "state": breaker_state(&breaker.state),
         "probe_in_ms": probe_in.map(millis),
         "waiting": breaker.waiting,
     })

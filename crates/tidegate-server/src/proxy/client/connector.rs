@@ -26,7 +26,7 @@ use tokio_rustls::client::TlsStream;
 use tower_service::Service;
 use tracing::warn;
 
-use super::unreached::{Unreached, innermost};
+use super::connect_error::{ConnectError, innermost};
 use crate::descriptors::Descriptors;
 use crate::outbound_proxies::{Proxies, sensitive};
 
@@ -83,9 +83,9 @@ impl Deadline {
     pub async fn bound<T>(
         self,
         stage: &'static str,
-        work: impl Future<Output = Result<T, Unreached>>,
-    ) -> Result<T, Unreached> {
-        let late = Unreached::Timeout { within: self.within, stage };
+        work: impl Future<Output = Result<T, ConnectError>>,
+    ) -> Result<T, ConnectError> {
+        let late = ConnectError::Timeout { within: self.within, stage };
         tokio::time::timeout_at(self.at, work).await.unwrap_or(Err(late))
     }
 }
@@ -103,7 +103,7 @@ impl Connector {
     }
 
     /// Connects to the upstream of a URL.
-    pub async fn connect(&self, to: &Uri, deadline: Deadline) -> Result<Connected, Unreached> {
+    pub async fn connect(&self, to: &Uri, deadline: Deadline) -> Result<Connected, ConnectError> {
         let secure = to.scheme() == Some(&Scheme::HTTPS);
         let target = Target::of(to, if secure { 443 } else { 80 });
         let (stream, to_proxy) = match self.proxies.for_url(to) {
@@ -125,7 +125,7 @@ impl Connector {
         target: &Target,
         secure: bool,
         deadline: Deadline,
-    ) -> Result<(Stream, bool), Unreached> {
+    ) -> Result<(Stream, bool), ConnectError> {
         let scheme = proxy.uri().scheme_str().unwrap_or("http");
         let default = match scheme {
             "https" => 443,
@@ -138,7 +138,7 @@ impl Connector {
         if scheme == "https" {
             stream = Stream::Tls(Box::new(at.secure(&self.tls_to_proxy, stream, deadline).await?));
         }
-        let failed = |why: String| Unreached::Proxy { proxy: at.to_string(), to: target.to_string(), why };
+        let failed = |why: String| ConnectError::Proxy { proxy: at.to_string(), to: target.to_string(), why };
         let connected = Open(Some(TokioIo::new(stream)));
         if scheme.starts_with("socks5") {
             // `socks5h` leaves the name to the proxy.
@@ -158,7 +158,7 @@ impl Connector {
             return Ok((stream.into_inner(), false));
         }
         if !secure {
-            return Ok((connected.0.map(TokioIo::into_inner).ok_or(Unreached::Late)?, true));
+            return Ok((connected.0.map(TokioIo::into_inner).ok_or(ConnectError::Late)?, true));
         }
         let mut tunnel = Tunnel::new(proxy.uri().clone(), connected);
         if let Some(auth) = proxy.basic_auth() {
@@ -192,15 +192,15 @@ impl Target {
         Target { host: host.to_owned(), port: uri.port_u16().unwrap_or(default) }
     }
 
-    async fn resolve(&self, deadline: Deadline) -> Result<Vec<SocketAddr>, Unreached> {
+    async fn resolve(&self, deadline: Deadline) -> Result<Vec<SocketAddr>, ConnectError> {
         let found = async {
             let found = tokio::net::lookup_host((&*self.host, self.port)).await;
             match found.map(Iterator::collect::<Vec<_>>) {
                 Ok(addresses) if !addresses.is_empty() => Ok(addresses),
                 Ok(_) => {
-                    Err(Unreached::Name { host: self.host.clone(), why: "it has no address".to_owned() })
+                    Err(ConnectError::Name { host: self.host.clone(), why: "it has no address".to_owned() })
                 }
-                Err(error) => Err(Unreached::name(&self.host, &error)),
+                Err(error) => Err(ConnectError::name(&self.host, &error)),
             }
         };
         deadline.bound("the name look-up", found).await
@@ -208,17 +208,21 @@ impl Target {
 
     /// Connects to whichever address answers first. Without a file for that, idle connections are closed, and it is tried
     /// again.
-    async fn connect(&self, descriptors: &Descriptors, deadline: Deadline) -> Result<TcpStream, Unreached> {
+    async fn connect(
+        &self,
+        descriptors: &Descriptors,
+        deadline: Deadline,
+    ) -> Result<TcpStream, ConnectError> {
         loop {
             let connected = self.try_connect(deadline).await;
-            let Err(why @ Unreached::NoFile { .. }) = connected else { return connected };
+            let Err(why @ ConnectError::NoFile { .. }) = connected else { return connected };
             if !deadline.pause(descriptors.make_room(&why)).await {
                 return Err(why);
             }
         }
     }
 
-    async fn try_connect(&self, deadline: Deadline) -> Result<TcpStream, Unreached> {
+    async fn try_connect(&self, deadline: Deadline) -> Result<TcpStream, ConnectError> {
         let addresses = self.resolve(deadline).await?;
         let connected = async {
             let mut connector = HttpConnector::new_with_resolver(Resolved(addresses));
@@ -227,9 +231,9 @@ impl Target {
             // It is divided between the addresses, so that one that is silent leaves time for the next.
             connector.set_connect_timeout(Some(deadline.within));
             let uri = Uri::builder().scheme("http").authority(self.to_string()).path_and_query("/").build();
-            let uri = uri.map_err(|error| Unreached::tcp(&self.to_string(), &error))?;
+            let uri = uri.map_err(|error| ConnectError::tcp(&self.to_string(), &error))?;
             let stream = connector.call(uri).await;
-            stream.map(TokioIo::into_inner).map_err(|error| Unreached::tcp(&self.to_string(), &error))
+            stream.map(TokioIo::into_inner).map_err(|error| ConnectError::tcp(&self.to_string(), &error))
         };
         deadline.bound("the TCP connection", connected).await
     }
@@ -239,11 +243,11 @@ impl Target {
         tls: &TlsConnector,
         stream: Stream,
         deadline: Deadline,
-    ) -> Result<TlsStream<Stream>, Unreached> {
+    ) -> Result<TlsStream<Stream>, ConnectError> {
         let name = ServerName::try_from(self.host.clone())
-            .map_err(|error| Unreached::Tls { at: self.to_string(), why: error.to_string() })?;
+            .map_err(|error| ConnectError::Tls { at: self.to_string(), why: error.to_string() })?;
         let agreed = async {
-            tls.connect(name, stream).await.map_err(|error| Unreached::tls(&self.to_string(), &error))
+            tls.connect(name, stream).await.map_err(|error| ConnectError::tls(&self.to_string(), &error))
         };
         deadline.bound("the TLS handshake", agreed).await
     }

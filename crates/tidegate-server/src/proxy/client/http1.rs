@@ -11,13 +11,13 @@ use hyper::client::conn::{TrySendError, http1};
 use hyper_util::rt::TokioIo;
 
 use super::connector::Stream;
-use crate::proxy::source::Outgoing;
+use crate::proxy::request_body::OutgoingBody;
 use crate::workers::WorkerId;
 
 /// Nothing happens on it unless it is polled: while it sends by [`send`](Http1::send), then by [`drive`](Http1::drive).
 pub(super) struct Http1 {
-    sender: http1::SendRequest<Outgoing>,
-    /// Gone once the connection has ended, so that what was not sent comes back.
+    sender: http1::SendRequest<OutgoingBody>,
+    /// NoPermit once the connection has ended, so that what was not sent comes back.
     driver: Option<Driver>,
     /// A proxy is at the other end.
     pub to_proxy: bool,
@@ -42,8 +42,8 @@ impl Http1 {
     /// Sends a request and waits for the head of its reply.
     pub async fn send(
         &mut self,
-        request: Request<Outgoing>,
-    ) -> Result<Response<Incoming>, TrySendError<Request<Outgoing>>> {
+        request: Request<OutgoingBody>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<OutgoingBody>>> {
         let mut reply = pin!(self.sender.try_send_request(request));
         poll_fn(|context| {
             drive(&mut self.driver, context);

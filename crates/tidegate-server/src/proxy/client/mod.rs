@@ -7,12 +7,12 @@
 //! written there, the request goes on another connection. If an HTTP/2 upstream says that it did not process a request that
 //! was sent, the call ends here, and passes the limits again before it is sent again.
 
-mod answer;
+mod connect_error;
 mod connector;
 mod http1;
 mod http2;
 mod pool;
-mod unreached;
+mod upstream_body;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,16 +24,16 @@ use http_body::Body;
 use parking_lot::RwLock;
 
 use super::headers::wants_length;
-use super::source::Outgoing;
+use super::request_body::OutgoingBody;
 use crate::body::BoxError;
 use crate::descriptors::{ConnectionHolder, Descriptors};
 use crate::outbound_proxies::Proxies;
 use crate::timeouts::Timeouts;
 use connector::Connector;
-use pool::{Kept, Pool};
+use pool::{Connection, Pool};
 
-pub(crate) use answer::Answer;
-pub(crate) use unreached::{Unreached, innermost};
+pub(crate) use connect_error::{ConnectError, innermost};
+pub(crate) use upstream_body::UpstreamBody;
 
 /// Sends requests to upstreams.
 #[derive(Debug)]
@@ -55,8 +55,8 @@ pub(crate) enum SendError {
     #[error("no connection")]
     Unreached {
         #[source]
-        why: Unreached,
-        request: Box<Request<Outgoing>>,
+        why: ConnectError,
+        request: Box<Request<OutgoingBody>>,
     },
     /// The upstream says that it has not processed the request.
     #[error("the upstream did not process the request")]
@@ -66,7 +66,7 @@ pub(crate) enum SendError {
     Broken(#[source] BoxError),
     /// There is a connection, but the request may not leave any more: nothing was sent.
     #[error("the permit was too old when the connection was there")]
-    Late(Box<Request<Outgoing>>),
+    Late(Box<Request<OutgoingBody>>),
 }
 
 /// A request before it is sent.
@@ -81,15 +81,15 @@ pub(crate) trait Departure {
 impl Client {
     /// `descriptors` is asked for room if there is no file for a connection.
     pub fn new(timeouts: Timeouts, descriptors: Arc<Descriptors>) -> Client {
-        Client::made(timeouts, descriptors, false)
+        Client::build(timeouts, descriptors, false)
     }
 
     /// For requests that want their connection to become something else.
     pub fn for_upgrades(timeouts: Timeouts, descriptors: Arc<Descriptors>) -> Client {
-        Client::made(timeouts, descriptors, true)
+        Client::build(timeouts, descriptors, true)
     }
 
-    fn made(timeouts: Timeouts, descriptors: Arc<Descriptors>, upgrades: bool) -> Client {
+    fn build(timeouts: Timeouts, descriptors: Arc<Descriptors>, upgrades: bool) -> Client {
         let proxies = Proxies::from_env();
         Client {
             connector: Connector::new(timeouts.connect, proxies.clone(), descriptors, upgrades),
@@ -103,9 +103,9 @@ impl Client {
     /// Sends a request to its whole address and waits for the head of its reply.
     pub async fn send(
         &self,
-        mut request: Request<Outgoing>,
+        mut request: Request<OutgoingBody>,
         departure: &impl Departure,
-    ) -> Result<Response<Answer>, SendError> {
+    ) -> Result<Response<UpstreamBody>, SendError> {
         let uri = request.uri().clone();
         let pool = self.pool(&uri);
         loop {
@@ -126,14 +126,14 @@ impl Client {
             }
             // The request, if its connection had ended before any of it was written, and how that was noticed.
             let (unsent, why) = match connection {
-                Kept::Http1(mut http1) => {
+                Connection::Http1(mut http1) => {
                     pool.address(&mut request, &uri, http1.to_proxy);
                     let mut failed = match http1.send(request).await {
                         Ok(reply) if reply.status() == StatusCode::SWITCHING_PROTOCOLS => {
                             http1.let_go();
-                            return Ok(reply.map(Answer::whole));
+                            return Ok(reply.map(UpstreamBody::whole));
                         }
-                        Ok(reply) => return Ok(reply.map(|body| Answer::over(body, http1, pool))),
+                        Ok(reply) => return Ok(reply.map(|body| UpstreamBody::over(body, http1, pool))),
                         Err(failed) => failed,
                     };
                     match failed.take_message() {
@@ -141,10 +141,10 @@ impl Client {
                         None => return Err(SendError::Broken(failed.into_error().into())),
                     }
                 }
-                Kept::Http2(slot) => {
+                Connection::Http2(slot) => {
                     let (head, body) = for_http2(request, &uri);
                     match http2::send(slot, head.clone(), body).await {
-                        Ok(reply) => return Ok(reply.map(|body| Answer::Http2(Box::new(body)))),
+                        Ok(reply) => return Ok(reply.map(|body| UpstreamBody::Http2(Box::new(body)))),
                         Err(http2::Failed::Unsent(error, body)) => (head.map(|()| body), error.to_string()),
                         Err(http2::Failed::Unprocessed(error)) => return Err(SendError::Unprocessed(error)),
                         Err(http2::Failed::Broken(error)) => return Err(SendError::Broken(error)),
@@ -152,7 +152,7 @@ impl Client {
                 }
             };
             if !kept {
-                let why = Unreached::Closed { at: pool.name().to_owned(), why };
+                let why = ConnectError::Closed { at: pool.name().to_owned(), why };
                 return Err(SendError::Unreached { why, request: Box::new(unsent) });
             }
             request = unsent;
@@ -161,13 +161,13 @@ impl Client {
 
     /// Whether there was ever a connection to an upstream.
     pub fn was_reached(&self, uri: &Uri) -> bool {
-        self.pool(uri).trouble.was_reached()
+        self.pool(uri).reachability.was_reached()
     }
 
     /// Logs that a call was given up because its upstream cannot be reached.
-    pub fn gave_up(&self, uri: &Uri, attempts: u32, took: Duration, why: &Unreached) {
+    pub fn gave_up(&self, uri: &Uri, attempts: u32, took: Duration, why: &ConnectError) {
         let pool = self.pool(uri);
-        pool.trouble.gave_up(pool.name(), attempts, took, why);
+        pool.reachability.gave_up(pool.name(), attempts, took, why);
     }
 
     /// Closes connections that were not used for long, as long as it is polled.
@@ -207,7 +207,7 @@ impl ConnectionHolder for Client {
 }
 
 /// Makes a request one of HTTP/2. It may have been one of HTTP/1.1 for a connection that had been closed.
-fn for_http2(request: Request<Outgoing>, uri: &Uri) -> (Request<()>, Outgoing) {
+fn for_http2(request: Request<OutgoingBody>, uri: &Uri) -> (Request<()>, OutgoingBody) {
     let (mut head, body) = request.into_parts();
     head.uri = uri.clone();
     head.version = Version::HTTP_2;

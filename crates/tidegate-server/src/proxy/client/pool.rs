@@ -10,11 +10,11 @@ use http::uri::{Parts, Scheme};
 use http::{Request, Uri};
 use parking_lot::Mutex;
 
+use super::connect_error::{ConnectError, Reachability};
 use super::connector::{Connected, Connector, Deadline};
 use super::http1::Http1;
 use super::http2::{self, Opening, Slot, Streams, Turn};
-use super::unreached::{Trouble, Unreached};
-use crate::proxy::source::Outgoing;
+use crate::proxy::request_body::OutgoingBody;
 use crate::workers::WorkerId;
 
 /// The connections to one upstream.
@@ -30,11 +30,11 @@ pub(super) struct Pool {
     streams: Arc<Streams>,
     /// Whether the last connection was one of HTTP/1.1, or none other can be.
     http1: AtomicBool,
-    pub trouble: Trouble,
+    pub reachability: Reachability,
 }
 
 /// A connection that can be sent on.
-pub(super) enum Kept {
+pub(super) enum Connection {
     /// By one.
     Http1(Http1),
     /// By as many as there are slots.
@@ -53,7 +53,7 @@ impl Pool {
             idle: Mutex::default(),
             streams: Arc::default(),
             http1: http1.into(),
-            trouble: Trouble::default(),
+            reachability: Reachability::default(),
         }
     }
 
@@ -63,7 +63,7 @@ impl Pool {
     }
 
     /// Makes a request one of HTTP/1.1 for this upstream. Only proxies want to be told whole addresses.
-    pub fn address(&self, request: &mut Request<Outgoing>, uri: &Uri, to_proxy: bool) {
+    pub fn address(&self, request: &mut Request<OutgoingBody>, uri: &Uri, to_proxy: bool) {
         *request.uri_mut() = if to_proxy { uri.clone() } else { path_of(uri) };
         let headers = request.headers_mut();
         if let Some(host) = &self.host {
@@ -76,17 +76,17 @@ impl Pool {
 
     /// The connection that was used last, if it is still there: the others may rest until they are closed. One of another
     /// thread is better than none, since a new one takes longer.
-    pub fn take(&self) -> Option<Kept> {
+    pub fn take(&self) -> Option<Connection> {
         // Most upstreams speak HTTP/1.1 only: their calls do not lock what is for HTTP/2.
         if !self.http1.load(Ordering::Relaxed)
             && let Some(slot) = self.streams.take()
         {
-            return Some(Kept::Http2(slot));
+            return Some(Connection::Http2(slot));
         }
         loop {
             let (mut http1, _) = take_one(&mut self.idle.lock())?;
             if http1.is_ready(&mut Context::from_waker(Waker::noop())) {
-                return Some(Kept::Http1(http1));
+                return Some(Connection::Http1(http1));
             }
         }
     }
@@ -97,8 +97,8 @@ impl Pool {
     }
 
     /// Puts a connection back that was not sent on.
-    pub fn put_back(&self, kept: Kept) {
-        if let Kept::Http1(mut http1) = kept
+    pub fn put_back(&self, connection: Connection) {
+        if let Connection::Http1(mut http1) = connection
             && http1.is_ready(&mut Context::from_waker(Waker::noop()))
         {
             self.keep(http1);
@@ -109,22 +109,26 @@ impl Pool {
     ///
     /// # Errors
     /// Returns why there is none within the time that connecting may take.
-    pub async fn connect(self: &Arc<Self>, connector: &Connector, uri: &Uri) -> Result<Kept, Unreached> {
+    pub async fn connect(
+        self: &Arc<Self>,
+        connector: &Connector,
+        uri: &Uri,
+    ) -> Result<Connection, ConnectError> {
         let deadline = Deadline::after(connector.within);
         loop {
             if self.http1.load(Ordering::Relaxed) {
                 let connected = connector.connect(uri, deadline).await.inspect_err(|why| self.failed(why))?;
                 if let Some(http1) = self.connected(connected, self.streams.open(), deadline).await? {
-                    return Ok(Kept::Http1(http1));
+                    return Ok(Connection::Http1(http1));
                 }
             } else {
                 let (turn, opening) = self.streams.wait();
                 if let Some(opening) = opening {
                     tokio::spawn(self.clone().open(connector.clone(), uri.clone(), opening));
                 }
-                let turn = async { Ok(turn.await.unwrap_or(Turn::Failed(Unreached::Late))) };
+                let turn = async { Ok(turn.await.unwrap_or(Turn::Failed(ConnectError::Late))) };
                 match deadline.bound("the wait for a free HTTP/2 stream", turn).await? {
-                    Turn::Slot(slot) => return Ok(Kept::Http2(slot)),
+                    Turn::Slot(slot) => return Ok(Connection::Http2(slot)),
                     Turn::Failed(why) => return Err(why),
                     Turn::Http1 => {}
                 }
@@ -161,12 +165,12 @@ impl Pool {
         connected: Connected,
         opening: Opening,
         deadline: Deadline,
-    ) -> Result<Option<Http1>, Unreached> {
+    ) -> Result<Option<Http1>, ConnectError> {
         let at = || self.name.clone();
         self.http1.store(!connected.http2, Ordering::Relaxed);
         if connected.http2 {
             let opened = async {
-                http2::open(connected.stream).await.map_err(|why| Unreached::Http2 { at: at(), why })
+                http2::open(connected.stream).await.map_err(|why| ConnectError::Http2 { at: at(), why })
             };
             match deadline.bound("the wait for HTTP/2 settings that allow a stream", opened).await {
                 Ok(opened) => opened.join(&self.streams, opening),
@@ -176,18 +180,18 @@ impl Pool {
                     return Err(why);
                 }
             }
-            self.trouble.reached(&self.name);
+            self.reachability.reached(&self.name);
             return Ok(None);
         }
         self.streams.is_http1(opening);
         let http1 = Http1::new(connected.stream, connected.to_proxy).await;
-        let http1 = http1.map_err(|error| Unreached::Tcp { at: at(), why: error.to_string() })?;
-        self.trouble.reached(&self.name);
+        let http1 = http1.map_err(|error| ConnectError::Tcp { at: at(), why: error.to_string() })?;
+        self.reachability.reached(&self.name);
         Ok(Some(http1))
     }
 
-    fn failed(&self, why: &Unreached) {
-        self.trouble.failed(&self.name, why);
+    fn failed(&self, why: &ConnectError) {
+        self.reachability.failed(&self.name, why);
     }
 
     /// Closes the connection of each protocol that has been idle for longest. Returns how many were closed.

@@ -3,8 +3,8 @@
 //! Whoever asks waits on the open connection, in rank order; going away is leaving the queue. A grant that could not be
 //! delivered was never used, and goes back whole.
 
-mod asked;
-mod reported;
+mod acquire_request;
+mod completion_report;
 
 use std::time::Instant;
 
@@ -13,35 +13,35 @@ use hyper::body::Incoming;
 use serde_json::json;
 use tracing::{Instrument, debug};
 
-use super::read::read;
+use super::json_body::read;
 use crate::auth::Caller;
 use crate::body::{Body, json as answer};
+use crate::error_format::{self, ErrorFormat};
 use crate::events::Event;
-use crate::permits::{Claimed, Delivery, End, Gone, Owner, PermitId};
+use crate::permits::{Claimed, Delivery, End, NoPermit, Owner, PermitId};
 use crate::refusal::millis;
-use crate::shape::{self, Shape};
 use crate::span;
 use crate::v1::Api;
-use reported::Reported;
+use completion_report::CompletionReport;
 
-pub(super) use asked::Asked;
+pub(super) use acquire_request::AcquireRequest;
 
 /// `POST /v1/acquire`
 pub(super) async fn acquire(api: &Api, caller: &Caller, body: Incoming) -> Response<Body> {
-    let (asked, call) = match Asked::read(api, caller, body).await {
-        Ok(asked) => asked,
-        Err(told) => return *told,
+    let (request, call) = match AcquireRequest::read(api, caller, body).await {
+        Ok(request) => request,
+        Err(response) => return *response,
     };
-    if let Some(loop_id) = asked.loop_id() {
-        api.shared.came.count(loop_id);
+    if let Some(loop_id) = request.loop_id() {
+        api.shared.loop_counts.count(loop_id);
     }
     if !api.shared.lifecycle.is_ready() {
-        return shape::plain(StatusCode::SERVICE_UNAVAILABLE, "stopping", "no new calls are taken");
+        return error_format::plain(StatusCode::SERVICE_UNAVAILABLE, "stopping", "no new calls are taken");
     }
     let owner: Owner = caller.holder().cloned();
-    let bearer = caller.bearer(call.stated_loop());
-    let what = asked.what(|key| api.shared.gate.fingerprint(key));
-    let claim = match api.permits.claim(owner.clone(), bearer, asked.id(), &what) {
+    let share_owner = caller.share_owner(call.stated_loop());
+    let what = request.what(|key| api.shared.gate.fingerprint(key));
+    let claim = match api.permits.claim(owner.clone(), share_owner, request.id(), &what) {
         Ok(claim) => claim,
         Err(Claimed::Granted(permit, left)) => {
             let again = json!({ "permit": permit.to_string(), "waited_ms": 0, "expires_ms": millis(left) });
@@ -49,7 +49,7 @@ pub(super) async fn acquire(api: &Api, caller: &Caller, body: Incoming) -> Respo
         }
         Err(Claimed::Taken) => {
             let message = "a call of this id waits, or its permit is still out for another call";
-            return shape::plain(StatusCode::CONFLICT, "duplicate_id", message);
+            return error_format::plain(StatusCode::CONFLICT, "duplicate_id", message);
         }
         Err(Claimed::Full(why)) => return full(&why.to_string()),
     };
@@ -59,8 +59,8 @@ pub(super) async fn acquire(api: &Api, caller: &Caller, body: Incoming) -> Respo
     let permit = match api.shared.gate.acquire(call).instrument(span.clone()).await {
         Ok(permit) => permit,
         Err(refused) => {
-            api.shared.events.tell(|| Event::refused(asked.service(), &refused));
-            let response = Shape::Plain.refused(&refused);
+            api.shared.events.publish(|| Event::refused(request.service(), &refused));
+            let response = ErrorFormat::Plain.refused(&refused);
             span::ended(&span, began.elapsed(), 0, response.status());
             span.in_scope(|| debug!("no permit is given"));
             return response;
@@ -88,14 +88,14 @@ pub(super) async fn acquire(api: &Api, caller: &Caller, body: Incoming) -> Respo
 
 /// `POST /v1/permits/{id}/complete`
 pub(super) async fn complete(api: &Api, caller: &Caller, id: &str, body: Incoming) -> Response<Body> {
-    let reported: Reported = match read(api, body).await {
-        Ok((reported, _)) => reported,
-        Err(told) => return *told,
+    let report: CompletionReport = match read(api, body).await {
+        Ok((report, _)) => report,
+        Err(response) => return *response,
     };
     // Read before the permit is taken: whoever reports nonsense may report again.
-    let outcome = match reported.outcome() {
+    let outcome = match report.outcome() {
         Ok(outcome) => outcome,
-        Err((code, message)) => return shape::plain(StatusCode::BAD_REQUEST, code, &message),
+        Err((code, message)) => return error_format::plain(StatusCode::BAD_REQUEST, code, &message),
     };
     end(api, caller, id, End::Completed, |permit| permit.finish(outcome))
 }
@@ -107,7 +107,7 @@ pub(super) fn cancel(api: &Api, caller: &Caller, id: &str) -> Response<Body> {
 
 /// `POST /v1/permits/{id}/renew`
 pub(super) fn renew(api: &Api, caller: &Caller, id: &str) -> Response<Body> {
-    let Some(number) = PermitId::parse(id) else { return gone(id, Gone::Unknown) };
+    let Some(number) = PermitId::parse(id) else { return gone(id, NoPermit::Unknown) };
     let lease = api.shared.config.active().config.permit_lease;
     match api.permits.renew(number, &caller.holder().cloned(), lease) {
         Ok(()) => answer(StatusCode::OK, &json!({ "permit": id, "expires_ms": millis(lease) })),
@@ -117,29 +117,29 @@ pub(super) fn renew(api: &Api, caller: &Caller, id: &str) -> Response<Body> {
 
 /// Ends a permit. To end it twice in the same way is answered as the first time was.
 fn end(api: &Api, caller: &Caller, id: &str, end: End, how: impl FnOnce(tidegate::Permit)) -> Response<Body> {
-    let Some(number) = PermitId::parse(id) else { return gone(id, Gone::Unknown) };
+    let Some(number) = PermitId::parse(id) else { return gone(id, NoPermit::Unknown) };
     match api.permits.take(number, &caller.holder().cloned(), end) {
         Ok(permit) => how(permit),
-        Err(Gone::Ended(before)) if before == end => {}
+        Err(NoPermit::Ended(before)) if before == end => {}
         Err(why) => return gone(id, why),
     }
     answer(StatusCode::OK, &json!({ "permit": id, "state": word(end) }))
 }
 
-fn gone(id: &str, why: Gone) -> Response<Body> {
+fn gone(id: &str, why: NoPermit) -> Response<Body> {
     match why {
-        Gone::Unknown => shape::plain(
+        NoPermit::Unknown => error_format::plain(
             StatusCode::NOT_FOUND,
             "unknown_permit",
             "there is no such permit, or it is not yours",
         ),
-        Gone::Ended(End::Expired) => {
+        NoPermit::Ended(End::Expired) => {
             let message = format!("the lease of {id} is over: its slot is free again, and its cost is kept");
-            shape::plain(StatusCode::GONE, "expired", &message)
+            error_format::plain(StatusCode::GONE, "expired", &message)
         }
-        Gone::Ended(end) => {
+        NoPermit::Ended(end) => {
             let message = format!("{id} has ended: it was {}", word(end));
-            shape::plain(StatusCode::CONFLICT, "already_ended", &message)
+            error_format::plain(StatusCode::CONFLICT, "already_ended", &message)
         }
     }
 }
@@ -153,5 +153,5 @@ fn word(end: End) -> &'static str {
 }
 
 fn full(message: &str) -> Response<Body> {
-    shape::plain(StatusCode::SERVICE_UNAVAILABLE, "too_many_permits", message)
+    error_format::plain(StatusCode::SERVICE_UNAVAILABLE, "too_many_permits", message)
 }

@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::idle::Activity;
 
-pub(super) struct Patient<S> {
+pub(super) struct WriteTimeout<S> {
     stream: TokioIo<S>,
     first: Bytes,
     patience: Duration,
@@ -28,9 +28,9 @@ pub(super) struct Patient<S> {
     activity: Arc<Activity>,
 }
 
-impl<S> Patient<S> {
-    pub fn new(stream: S, first: Bytes, patience: Duration, activity: Arc<Activity>) -> Patient<S> {
-        Patient { stream: TokioIo::new(stream), first, patience, alarm: None, waiting: false, activity }
+impl<S> WriteTimeout<S> {
+    pub fn new(stream: S, first: Bytes, patience: Duration, activity: Arc<Activity>) -> WriteTimeout<S> {
+        WriteTimeout { stream: TokioIo::new(stream), first, patience, alarm: None, waiting: false, activity }
     }
 
     /// What came of a write; nothing for too long is an error.
@@ -64,7 +64,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> Read for Patient<S> {
+impl<S: AsyncRead + Unpin> Read for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -84,7 +84,7 @@ impl<S: AsyncRead + Unpin> Read for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> Write for Patient<S> {
+impl<S: AsyncWrite + Unpin> Write for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

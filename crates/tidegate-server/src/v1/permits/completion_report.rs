@@ -8,12 +8,12 @@ use serde_json::{Map, Number, Value, json};
 use tidegate::{Dimension, Outcome};
 use tidegate_core::reply::Usage;
 
-use super::asked::{Units, Wrong, units};
+use super::acquire_request::{BadField, Units, units};
 
 /// The body of `POST /v1/permits/{id}/complete`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Reported {
+pub(super) struct CompletionReport {
     /// The status of the upstream's reply, if there was one.
     status: Option<u16>,
     /// Its headers.
@@ -23,12 +23,12 @@ pub(super) struct Reported {
     #[serde(default)]
     usage: Map<String, Value>,
     /// What became of it, where that is not a matter of a status.
-    outcome: Option<Word>,
+    outcome: Option<ReportedOutcome>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Word {
+enum ReportedOutcome {
     /// It is done.
     Done,
     /// It was turned away because of a limit.
@@ -47,27 +47,27 @@ enum Values {
     Many(Vec<String>),
 }
 
-impl Reported {
+impl CompletionReport {
     /// How the work ended. The caller's own word goes before a status: there may be no reply behind it.
-    pub fn outcome(&self) -> Result<Outcome, Wrong> {
+    pub fn outcome(&self) -> Result<Outcome, BadField> {
         if self.status.is_some_and(|status| !(100..=599).contains(&status)) {
             return Err(("bad_request", "`status` is no status of HTTP".into()));
         }
         let headers = self.headers()?;
         let mut outcome = match (self.outcome, self.status) {
-            (Some(Word::Done), _) | (None, None) => Outcome::done(),
-            (Some(Word::Refused), None) => refused(&headers),
-            (Some(Word::Refused), Some(status)) => {
+            (Some(ReportedOutcome::Done), _) | (None, None) => Outcome::done(),
+            (Some(ReportedOutcome::Refused), None) => refused(&headers),
+            (Some(ReportedOutcome::Refused), Some(status)) => {
                 Outcome::reply(if status < 400 { 429 } else { status }, &headers)
             }
-            (Some(Word::Failed), _) => Outcome::failed(),
-            (Some(Word::Unreached), _) => Outcome::unreached(),
+            (Some(ReportedOutcome::Failed), _) => Outcome::failed(),
+            (Some(ReportedOutcome::Unreached), _) => Outcome::unreached(),
             (None, Some(status)) => Outcome::reply(status, &headers),
         };
         if let Some(body) = self.vendors_usage() {
             // Read with the rest of the reply, as the service's vendor counts.
             return Ok(match (self.outcome, self.status) {
-                (Some(Word::Done) | None, None) => Outcome::reply(200_u16, &headers).body(&body),
+                (Some(ReportedOutcome::Done) | None, None) => Outcome::reply(200_u16, &headers).body(&body),
                 _ => outcome.body(&body),
             });
         }
@@ -90,7 +90,7 @@ impl Reported {
         Usage::of_body(&body).is_some().then_some(body)
     }
 
-    fn units(&self) -> Result<BTreeMap<String, Number>, Wrong> {
+    fn units(&self) -> Result<BTreeMap<String, Number>, BadField> {
         let number = |(name, value): (&String, &Value)| match value {
             Value::Number(number) => Ok((name.clone(), number.clone())),
             _ => Err((
@@ -101,7 +101,7 @@ impl Reported {
         self.usage.iter().map(number).collect()
     }
 
-    fn headers(&self) -> Result<HeaderMap, Wrong> {
+    fn headers(&self) -> Result<HeaderMap, BadField> {
         let mut headers = HeaderMap::new();
         for (name, values) in &self.headers {
             let wrong = || ("bad_request", "`headers` holds what is no header".to_owned());

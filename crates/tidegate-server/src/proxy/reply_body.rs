@@ -8,21 +8,25 @@ use http_body::{Body, Frame, SizeHint};
 use tidegate::wire::ReplyBody;
 use tidegate_core::stream_usage::Hidden;
 
-use super::client::Answer;
-use super::timed::Timed;
+use super::body_timeout::BodyTimeout;
+use super::client::UpstreamBody;
 use crate::body::BoxError;
 use crate::lifecycle::Counted;
 
 /// An upstream's words as they come, the permit with them.
 pub(super) struct Proxied {
-    body: ReplyBody<Timed<Answer>>,
+    body: ReplyBody<BodyTimeout<UpstreamBody>>,
     /// Takes out what the client did not ask for; gone at the end.
     hidden: Option<Hidden>,
     _counted: Option<Counted>,
 }
 
 impl Proxied {
-    pub fn new(body: ReplyBody<Timed<Answer>>, hide_usage: bool, counted: Option<Counted>) -> Proxied {
+    pub fn new(
+        body: ReplyBody<BodyTimeout<UpstreamBody>>,
+        hide_usage: bool,
+        counted: Option<Counted>,
+    ) -> Proxied {
         Proxied { body, hidden: hide_usage.then(Hidden::default), _counted: counted }
     }
 }

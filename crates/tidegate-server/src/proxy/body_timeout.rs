@@ -1,6 +1,6 @@
 //! A body that must not stall: where nothing comes for as long as the patience lasts, it ends in an error.
 //!
-//! A pace may be asked for besides ([`Timed::at_least`]): a client that sends a byte a minute is never silent, and holds a
+//! A pace may be asked for besides ([`BodyTimeout::at_least`]): a client that sends a byte a minute is never silent, and holds a
 //! call for as long as it likes. Then all waiting together is bounded by the patience and by the time that the bytes so
 //! far would have taken at that pace. Only time in which the body is waited for counts.
 
@@ -15,7 +15,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::body::BoxError;
 
-pub(crate) struct Timed<B> {
+pub(crate) struct BodyTimeout<B> {
     body: B,
     patience: Duration,
     /// When it ends, once the body has been slow.
@@ -40,13 +40,13 @@ impl Pace {
     }
 }
 
-impl<B> Timed<B> {
-    pub fn new(body: B, patience: Duration) -> Timed<B> {
-        Timed { body, patience, alarm: None, since: None, pace: None }
+impl<B> BodyTimeout<B> {
+    pub fn new(body: B, patience: Duration) -> BodyTimeout<B> {
+        BodyTimeout { body, patience, alarm: None, since: None, pace: None }
     }
 
     /// Asks for so many bytes a second, once the patience is used up.
-    pub fn at_least(mut self, bytes_a_second: u64) -> Timed<B> {
+    pub fn at_least(mut self, bytes_a_second: u64) -> BodyTimeout<B> {
         self.pace = Some(Pace { bytes_a_second, bytes: 0, waited: Duration::ZERO });
         self
     }
@@ -60,7 +60,7 @@ impl<B> Timed<B> {
     }
 }
 
-impl<B> Body for Timed<B>
+impl<B> Body for BodyTimeout<B>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
@@ -136,7 +136,7 @@ mod tests {
                 }
             }
         });
-        let timed = Timed::new(Dribble(told), Duration::from_secs(60));
+        let timed = BodyTimeout::new(Dribble(told), Duration::from_secs(60));
         let mut timed = match pace {
             Some(pace) => timed.at_least(pace),
             None => timed,

@@ -1,7 +1,7 @@
 //! Which loops have sent calls, by the loop that the URL names (`/~{loop}/{service}/…`) or an acquire states.
 //!
-//! `tidegate run` asks for the count of its loop at the end, and tells if the program never came through the sidecar. The
-//! count is of calls that reached the sidecar, refused ones included. Memory is bounded: beyond [`MOST`] loops all counts
+//! `tidegate run` asks for the count of its loop at the end, and tells if the program never counts through the sidecar. The
+//! count is of calls that reached the sidecar, refused ones included. Memory is bounded: beyond [`MAX_LOOPS`] loops all counts
 //! are dropped, and from then on a loop without a count is one of which nothing is known.
 
 use std::collections::HashMap;
@@ -10,20 +10,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::RwLock;
 
 /// How many loops have a count.
-const MOST: usize = 4096;
+const MAX_LOOPS: usize = 4096;
 /// How long a name with a count is, in bytes.
-const LONGEST: usize = 256;
+const MAX_NAME: usize = 256;
 
 #[derive(Debug, Default)]
-pub(crate) struct Came {
+pub(crate) struct LoopCounts {
     loops: RwLock<HashMap<Box<str>, AtomicU64>>,
     dropped: AtomicBool,
 }
 
-impl Came {
+impl LoopCounts {
     /// Counts a call of a loop.
     pub fn count(&self, loop_id: &str) {
-        if loop_id.len() > LONGEST {
+        if loop_id.len() > MAX_NAME {
             return;
         }
         if let Some(count) = self.loops.read().get(loop_id) {
@@ -31,18 +31,18 @@ impl Came {
             return;
         }
         let mut loops = self.loops.write();
-        if loops.len() >= MOST {
+        if loops.len() >= MAX_LOOPS {
             loops.clear();
             self.dropped.store(true, Ordering::Relaxed);
         }
         loops.entry(loop_id.into()).or_default().fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns how many calls of a loop came; none if that is not known.
+    /// Returns how many calls of a loop counts; none if that is not known.
     pub fn calls(&self, loop_id: &str) -> Option<u64> {
         let loops = self.loops.read();
         let counted = loops.get(loop_id).map(|count| count.load(Ordering::Relaxed));
-        let known = loop_id.len() <= LONGEST && !self.dropped.load(Ordering::Relaxed);
+        let known = loop_id.len() <= MAX_NAME && !self.dropped.load(Ordering::Relaxed);
         counted.or(known.then_some(0))
     }
 }
@@ -53,23 +53,23 @@ mod tests {
 
     #[test]
     fn calls_are_counted_by_loop() {
-        let came = Came::default();
-        assert_eq!(came.calls("a"), Some(0));
-        came.count("a");
-        came.count("a");
-        came.count("b");
-        assert_eq!((came.calls("a"), came.calls("b"), came.calls("c")), (Some(2), Some(1), Some(0)));
+        let counts = LoopCounts::default();
+        assert_eq!(counts.calls("a"), Some(0));
+        counts.count("a");
+        counts.count("a");
+        counts.count("b");
+        assert_eq!((counts.calls("a"), counts.calls("b"), counts.calls("c")), (Some(2), Some(1), Some(0)));
     }
 
     #[test]
     fn what_was_dropped_is_not_known() {
-        let came = Came::default();
-        came.count("first");
-        (0..MOST).for_each(|number| came.count(&format!("loop-{number}")));
-        assert!(came.loops.read().len() <= MOST);
-        assert_eq!(came.calls("first"), None, "it is unknown, and not zero");
-        let long = "x".repeat(LONGEST + 1);
-        came.count(&long);
-        assert_eq!(came.calls(&long), None);
+        let counts = LoopCounts::default();
+        counts.count("first");
+        (0..MAX_LOOPS).for_each(|number| counts.count(&format!("loop-{number}")));
+        assert!(counts.loops.read().len() <= MAX_LOOPS);
+        assert_eq!(counts.calls("first"), None, "it is unknown, and not zero");
+        let long = "x".repeat(MAX_NAME + 1);
+        counts.count(&long);
+        assert_eq!(counts.calls(&long), None);
     }
 }

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tidegate::wire::{Content, Owners, Share};
 use tidegate_core::request::{Asked, Why};
 
-use super::timed::Timed;
+use super::body_timeout::BodyTimeout;
 use crate::body::BoxError;
 
 /// The largest body that is kept.
@@ -27,37 +27,41 @@ const SLOWEST: u64 = 1 << 10;
 const SMALL: usize = 16 << 10;
 
 /// Where the body of each attempt comes from.
-pub(super) enum Source {
+pub(super) enum RequestBody {
     /// It is there, and can be sent as often as it takes.
-    Whole(Bytes, Share),
+    Kept(Bytes, Share),
     /// It can be sent once; gone when it was. Boxed, since most are whole, and many may wait.
-    Once(Box<Once>),
+    Once(Box<SingleUse>),
 }
 
 /// A body that can be sent once.
-pub(super) struct Once {
-    body: Mutex<Option<Outgoing>>,
+pub(super) struct SingleUse {
+    body: Mutex<Option<OutgoingBody>>,
     length: Option<u64>,
     why: Why,
     owners: Owners,
 }
 
 /// A request whose body did not come.
-pub(super) enum Unread {
+pub(super) enum BodyError {
     /// For too long.
     Slow,
     /// Ever.
     Broken,
 }
 
-impl Source {
+impl RequestBody {
     /// Reads a body as far as it can be kept.
-    pub async fn read(body: Incoming, mut share: Share, patience: Duration) -> Result<Source, Unread> {
+    pub async fn read(
+        body: Incoming,
+        mut share: Share,
+        patience: Duration,
+    ) -> Result<RequestBody, BodyError> {
         if body.is_end_stream() {
-            return Ok(Source::Whole(Bytes::new(), share));
+            return Ok(RequestBody::Kept(Bytes::new(), share));
         }
         let length = body.size_hint().exact();
-        let mut body = Timed::new(body, patience).at_least(SLOWEST);
+        let mut body = BodyTimeout::new(body, patience).at_least(SLOWEST);
         let mut too_large = length.is_some_and(|length| length > MOST);
         let mut seen = Seen::default();
         while let Some(frame) = body.frame().await {
@@ -65,7 +69,7 @@ impl Source {
                 let slow = error
                     .downcast_ref::<io::Error>()
                     .is_some_and(|error| error.kind() == io::ErrorKind::TimedOut);
-                if slow { Unread::Slow } else { Unread::Broken }
+                if slow { BodyError::Slow } else { BodyError::Broken }
             })?;
             let Ok(bytes) = frame.into_data() else { continue };
             let more = bytes.len() as u64;
@@ -74,42 +78,48 @@ impl Source {
             let has_room = share.grow(more);
             seen.push(bytes);
             if too_large && (seen.len() >= BEGINNING || !has_room) {
-                return Ok(Source::once(seen.whole(), body, share, length, Why::TooLarge));
+                return Ok(RequestBody::once(seen.whole(), body, share, length, Why::TooLarge));
             }
             if !has_room {
-                return Ok(Source::once(seen.whole(), body, share, length, Why::NoRoom));
+                return Ok(RequestBody::once(seen.whole(), body, share, length, Why::NoRoom));
             }
         }
-        Ok(Source::Whole(seen.whole(), share))
+        Ok(RequestBody::Kept(seen.whole(), share))
     }
 
-    fn once(first: Bytes, rest: Timed<Incoming>, share: Share, length: Option<u64>, why: Why) -> Source {
+    fn once(
+        first: Bytes,
+        rest: BodyTimeout<Incoming>,
+        share: Share,
+        length: Option<u64>,
+        why: Why,
+    ) -> RequestBody {
         let owners = share.owners();
-        let outgoing = Outgoing { first, rest: Some((rest, share)) };
-        Source::Once(Box::new(Once { body: Mutex::new(Some(outgoing)), length, why, owners }))
+        let outgoing = OutgoingBody { first, rest: Some((rest, share)) };
+        RequestBody::Once(Box::new(SingleUse { body: Mutex::new(Some(outgoing)), length, why, owners }))
     }
 
     /// Whose memory it is kept in.
     pub fn owners(&self) -> Owners {
         match self {
-            Source::Whole(_, share) => share.owners(),
-            Source::Once(once) => once.owners,
+            RequestBody::Kept(_, share) => share.owners(),
+            RequestBody::Once(once) => once.owners,
         }
     }
 
     /// All of it, if it is kept.
     pub fn whole(&self) -> Option<&Bytes> {
         match self {
-            Source::Whole(bytes, _) => Some(bytes),
-            Source::Once(_) => None,
+            RequestBody::Kept(bytes, _) => Some(bytes),
+            RequestBody::Once(_) => None,
         }
     }
 
     /// Reads what it asks for, as far as it is there.
     pub fn asked(&self, headers: &HeaderMap) -> Option<Asked> {
         match self {
-            Source::Whole(bytes, _) => Content::Whole(bytes).asked(headers),
-            Source::Once(once) => {
+            RequestBody::Kept(bytes, _) => Content::Whole(bytes).asked(headers),
+            RequestBody::Once(once) => {
                 let body = once.body.lock();
                 let bytes = body.as_ref().map_or(&[][..], |body| &body.first);
                 Content::Beginning { bytes, length: once.length, why: once.why }.asked(headers)
@@ -120,40 +130,40 @@ impl Source {
     /// How long it is; if that is not known, how much of it came so far.
     pub fn length(&self) -> u64 {
         match self {
-            Source::Whole(bytes, _) => bytes.len() as u64,
-            Source::Once(once) => once
+            RequestBody::Kept(bytes, _) => bytes.len() as u64,
+            RequestBody::Once(once) => once
                 .length
                 .unwrap_or_else(|| once.body.lock().as_ref().map_or(0, |body| body.first.len() as u64)),
         }
     }
 
     /// The same body with other words.
-    pub fn rewritten(self, bytes: Vec<u8>) -> Source {
+    pub fn rewritten(self, bytes: Vec<u8>) -> RequestBody {
         match self {
-            Source::Whole(_, share) => Source::Whole(bytes.into(), share),
-            once @ Source::Once(_) => once,
+            RequestBody::Kept(_, share) => RequestBody::Kept(bytes.into(), share),
+            once @ RequestBody::Once(_) => once,
         }
     }
 
     /// The body of the next attempt; none if it was sent and is gone.
-    pub fn next(&self) -> Option<Outgoing> {
+    pub fn next(&self) -> Option<OutgoingBody> {
         match self {
-            Source::Whole(bytes, _) => Some(Outgoing { first: bytes.clone(), rest: None }),
-            Source::Once(once) => once.body.lock().take(),
+            RequestBody::Kept(bytes, _) => Some(OutgoingBody { first: bytes.clone(), rest: None }),
+            RequestBody::Once(once) => once.body.lock().take(),
         }
     }
 
     /// Returns whether the body was sent and there is no copy of it.
     pub fn is_gone(&self) -> bool {
         match self {
-            Source::Whole(..) => false,
-            Source::Once(once) => once.body.lock().is_none(),
+            RequestBody::Kept(..) => false,
+            RequestBody::Once(once) => once.body.lock().is_none(),
         }
     }
 
     /// Takes a body back that was not sent.
-    pub fn put_back(&self, body: Outgoing) {
-        if let Source::Once(once) = self {
+    pub fn put_back(&self, body: OutgoingBody) {
+        if let RequestBody::Once(once) = self {
             *once.body.lock() = Some(body);
         }
     }
@@ -193,19 +203,19 @@ impl Seen {
 
 /// A body on its way to an upstream.
 #[derive(Default)]
-pub(crate) struct Outgoing {
+pub(crate) struct OutgoingBody {
     first: Bytes,
     /// What was not read yet, and the memory that what was read takes.
-    rest: Option<(Timed<Incoming>, Share)>,
+    rest: Option<(BodyTimeout<Incoming>, Share)>,
 }
 
-impl fmt::Debug for Outgoing {
+impl fmt::Debug for OutgoingBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outgoing").field("first", &self.first.len()).finish_non_exhaustive()
+        f.debug_struct("OutgoingBody").field("first", &self.first.len()).finish_non_exhaustive()
     }
 }
 
-impl Body for Outgoing {
+impl Body for OutgoingBody {
     type Data = Bytes;
     type Error = BoxError;
 

@@ -14,13 +14,13 @@ use super::pool::Pool;
 use crate::body::BoxError;
 
 /// The body of a reply.
-pub(crate) enum Answer {
-    Http1(Carried),
+pub(crate) enum UpstreamBody {
+    Http1(Http1Body),
     Http2(Box<http2::Reply>),
 }
 
 /// Read to its end, it leaves its connection to the next call; dropped before, it closes it.
-pub(crate) struct Carried {
+pub(crate) struct Http1Body {
     body: Incoming,
     /// What has to be moved for the body to come; gone at its end.
     carried: Option<Box<(Http1, Arc<Pool>)>>,
@@ -28,24 +28,24 @@ pub(crate) struct Carried {
     broken: Option<hyper::Error>,
 }
 
-impl Answer {
+impl UpstreamBody {
     /// One that comes by itself.
-    pub(super) fn whole(body: Incoming) -> Answer {
-        Answer::Http1(Carried { body, carried: None, broken: None })
+    pub(super) fn whole(body: Incoming) -> UpstreamBody {
+        UpstreamBody::Http1(Http1Body { body, carried: None, broken: None })
     }
 
     /// One that comes on this connection.
-    pub(super) fn over(body: Incoming, http1: Http1, pool: Arc<Pool>) -> Answer {
-        let mut answer = Carried { body, carried: Some(Box::new((http1, pool))), broken: None };
+    pub(super) fn over(body: Incoming, http1: Http1, pool: Arc<Pool>) -> UpstreamBody {
+        let mut answer = Http1Body { body, carried: Some(Box::new((http1, pool))), broken: None };
         if answer.body.is_end_stream() {
             // Nobody will ask for a body that is not there.
             answer.end(&mut Context::from_waker(Waker::noop()));
         }
-        Answer::Http1(answer)
+        UpstreamBody::Http1(answer)
     }
 }
 
-impl Body for Answer {
+impl Body for UpstreamBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -54,27 +54,27 @@ impl Body for Answer {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut *self {
-            Answer::Http1(body) => body.poll_frame(context).map_err(Into::into),
-            Answer::Http2(body) => Pin::new(&mut **body).poll_frame(context),
+            UpstreamBody::Http1(body) => body.poll_frame(context).map_err(Into::into),
+            UpstreamBody::Http2(body) => Pin::new(&mut **body).poll_frame(context),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Answer::Http1(answer) => answer.broken.is_none() && answer.body.is_end_stream(),
-            Answer::Http2(body) => body.is_end_stream(),
+            UpstreamBody::Http1(answer) => answer.broken.is_none() && answer.body.is_end_stream(),
+            UpstreamBody::Http2(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Answer::Http1(answer) => answer.body.size_hint(),
-            Answer::Http2(body) => body.size_hint(),
+            UpstreamBody::Http1(answer) => answer.body.size_hint(),
+            UpstreamBody::Http2(body) => body.size_hint(),
         }
     }
 }
 
-impl Carried {
+impl Http1Body {
     fn end(&mut self, context: &mut Context<'_>) {
         if let Some(carried) = self.carried.take() {
             let (mut http1, pool) = *carried;

@@ -9,13 +9,13 @@ use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
 
 use crate::body::Body;
+use crate::error_format;
 use crate::lifecycle::Phase;
-use crate::shape;
 use crate::v1::Api;
 
 /// How long such a body may be.
 const MOST: usize = 64 << 10;
-/// How long the rest of it may take when the sidecar is told to stop: what was not asked yet holds nothing up.
+/// How long the rest of it may take when the sidecar is response to stop: what was not request yet holds nothing up.
 const WHEN_STOPPING: Duration = Duration::from_millis(900);
 
 /// Reads a body that says something; an empty one says nothing, as `{}` does.
@@ -26,7 +26,7 @@ pub(super) async fn read<T: DeserializeOwned>(
     api: &Api,
     body: Incoming,
 ) -> Result<(T, Bytes), Box<Response<Body>>> {
-    let told = |status, code, message: &str| Box::new(shape::plain(status, code, message));
+    let response = |status, code, message: &str| Box::new(error_format::plain(status, code, message));
     let stopping = async {
         api.shared.lifecycle.subscribe().wait_for(|phase| *phase != Phase::Serving).await.ok();
         tokio::time::sleep(WHEN_STOPPING).await;
@@ -36,29 +36,33 @@ pub(super) async fn read<T: DeserializeOwned>(
         collected = tokio::time::timeout(api.shared.timeouts.client, Limited::new(body, MOST).collect()) => collected,
         () = stopping => {
             let message = "tidegate is stopping, and the body of the request did not come in time";
-            return Err(told(StatusCode::SERVICE_UNAVAILABLE, "stopping", message));
+            return Err(response(StatusCode::SERVICE_UNAVAILABLE, "stopping", message));
         }
     };
     let bytes = match collected {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
-            return Err(told(
+            return Err(response(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "body_too_large",
                 "the body is longer than 64 KiB",
             ));
         }
         Ok(Err(_)) => {
-            return Err(told(StatusCode::BAD_REQUEST, "broken_body", "the body of the request broke off"));
+            return Err(response(
+                StatusCode::BAD_REQUEST,
+                "broken_body",
+                "the body of the request broke off",
+            ));
         }
         Err(_) => {
             let message = "the body of the request did not come in time";
-            return Err(told(StatusCode::REQUEST_TIMEOUT, "slow_body", message));
+            return Err(response(StatusCode::REQUEST_TIMEOUT, "slow_body", message));
         }
     };
     let text: &[u8] = if bytes.iter().all(u8::is_ascii_whitespace) { b"{}" } else { &bytes };
     match serde_json::from_slice(text) {
         Ok(said) => Ok((said, bytes)),
-        Err(error) => Err(told(StatusCode::BAD_REQUEST, "bad_request", &format!("the body: {error}"))),
+        Err(error) => Err(response(StatusCode::BAD_REQUEST, "bad_request", &format!("the body: {error}"))),
     }
 }

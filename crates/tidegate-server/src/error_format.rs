@@ -14,7 +14,7 @@ use crate::refusal::{self, millis};
 
 /// How a vendor writes errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum ErrorFormat {
     /// As the sidecar itself does.
     Plain,
     OpenAi,
@@ -37,23 +37,23 @@ struct Told<'t> {
 
 /// An error of the sidecar's own, for routes that are nobody else's.
 pub(crate) fn plain(status: StatusCode, code: &str, message: &str) -> Response<Body> {
-    Shape::Plain.error(status, code, message)
+    ErrorFormat::Plain.error(status, code, message)
 }
 
-impl Shape {
-    pub fn of(vendor: Option<&Vendor>) -> Shape {
+impl ErrorFormat {
+    pub fn of(vendor: Option<&Vendor>) -> ErrorFormat {
         match vendor.map(|vendor| vendor.name) {
-            None => Shape::Plain,
-            Some("anthropic") => Shape::Anthropic,
-            Some("google-gemini") => Shape::Google,
-            Some("aws-bedrock") => Shape::Aws,
-            Some("slack") => Shape::Slack,
+            None => ErrorFormat::Plain,
+            Some("anthropic") => ErrorFormat::Anthropic,
+            Some("google-gemini") => ErrorFormat::Google,
+            Some("aws-bedrock") => ErrorFormat::Aws,
+            Some("slack") => ErrorFormat::Slack,
             Some(
                 "openai" | "azure-openai" | "groq" | "deepseek" | "xai" | "together" | "cerebras"
                 | "fireworks" | "kimi" | "nous" | "openrouter" | "litellm" | "stripe",
-            ) => Shape::OpenAi,
-            Some(name) if name.starts_with("generic") => Shape::Plain,
-            Some(_) => Shape::Message,
+            ) => ErrorFormat::OpenAi,
+            Some(name) if name.starts_with("generic") => ErrorFormat::Plain,
+            Some(_) => ErrorFormat::Message,
         }
     }
 
@@ -83,34 +83,34 @@ impl Shape {
         let kind = kind(*status);
         let mut error = json!({ "code": code, "message": message });
         let mut value = match self {
-            Shape::Plain => json!({ "error": error }),
-            Shape::OpenAi => {
+            ErrorFormat::Plain => json!({ "error": error }),
+            ErrorFormat::OpenAi => {
                 error["type"] = kind.openai.into();
                 error["param"] = Value::Null;
                 json!({ "error": error })
             }
-            Shape::Anthropic => json!({
+            ErrorFormat::Anthropic => json!({
                 "type": "error",
                 "error": { "type": kind.anthropic, "message": message, "details": { "error_code": code } },
             }),
-            Shape::Google => json!({
+            ErrorFormat::Google => json!({
                 "error": { "code": status.as_u16(), "message": message, "status": kind.google, "reason": code },
             }),
-            Shape::Aws => json!({ "message": message, "code": code }),
-            Shape::Message => json!({ "message": message, "code": code }),
-            Shape::Slack => {
+            ErrorFormat::Aws => json!({ "message": message, "code": code }),
+            ErrorFormat::Message => json!({ "message": message, "code": code }),
+            ErrorFormat::Slack => {
                 json!({ "ok": false, "error": if *status == 429 { "ratelimited" } else { code } })
             }
         };
         let place = match self {
-            Shape::Aws | Shape::Message | Shape::Slack => &mut value,
+            ErrorFormat::Aws | ErrorFormat::Message | ErrorFormat::Slack => &mut value,
             _ => &mut value["error"],
         };
         if let Value::Object(place) = place {
             place.extend(more.clone());
         }
         let mut response = answer(*status, &value);
-        if self == Shape::Aws {
+        if self == ErrorFormat::Aws {
             response.headers_mut().insert("x-amzn-errortype", HeaderValue::from_static(kind.aws));
         }
         response

@@ -11,9 +11,9 @@ use tidegate::{Call, Dimension};
 
 use crate::auth::Caller;
 use crate::body::Body;
-use crate::shape;
+use crate::error_format;
 use crate::v1::Api;
-use crate::v1::read::read;
+use crate::v1::json_body::read;
 
 /// The longest id that a caller may give.
 const LONGEST_ID: usize = 256;
@@ -21,7 +21,7 @@ const LONGEST_ID: usize = 256;
 /// The body of `POST /v1/acquire`.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::v1) struct Asked {
+pub(in crate::v1) struct AcquireRequest {
     service: String,
     endpoint: Option<String>,
     model: Option<String>,
@@ -43,9 +43,9 @@ pub(in crate::v1) struct Asked {
 type Says = fn(Call, &str) -> Call;
 
 /// What is wrong with something: a word and a sentence.
-pub(in crate::v1) type Wrong = (&'static str, String);
+pub(in crate::v1) type BadField = (&'static str, String);
 
-impl Asked {
+impl AcquireRequest {
     /// What somebody asks, and the call that it is about, which they may make.
     ///
     /// # Errors
@@ -54,14 +54,14 @@ impl Asked {
         api: &Api,
         caller: &Caller,
         body: Incoming,
-    ) -> Result<(Asked, Call), Box<Response<Body>>> {
-        let (asked, _): (Asked, _) = read(api, body).await?;
-        let told = |status, code, message: &str| Box::new(shape::plain(status, code, message));
-        let wrong = |(code, message): Wrong| told(StatusCode::BAD_REQUEST, code, &message);
-        let call = asked.call().map_err(wrong)?;
+    ) -> Result<(AcquireRequest, Call), Box<Response<Body>>> {
+        let (request, _): (AcquireRequest, _) = read(api, body).await?;
+        let response = |status, code, message: &str| Box::new(error_format::plain(status, code, message));
+        let wrong = |(code, message): BadField| response(StatusCode::BAD_REQUEST, code, &message);
+        let call = request.call().map_err(wrong)?;
         let may = caller.may_call(&call, &api.shared.config.active().config);
-        may.map_err(|(status, code, message)| told(status, code, message))?;
-        Ok((asked, call))
+        may.map_err(|(status, code, message)| response(status, code, message))?;
+        Ok((request, call))
     }
 
     pub fn service(&self) -> &str {
@@ -76,7 +76,7 @@ impl Asked {
         self.loop_id.as_deref()
     }
 
-    /// What it is about, by which the same is known when it is asked for again. How long it may wait does not matter, and
+    /// What it is about, by which the same is known when it is request for again. How long it may wait does not matter, and
     /// of the key only a fingerprint is kept.
     pub fn what(&self, fingerprint: impl FnOnce(&str) -> String) -> String {
         let key = self.key.as_deref().map(fingerprint);
@@ -85,7 +85,7 @@ impl Asked {
     }
 
     /// The call that it is.
-    fn call(&self) -> Result<Call, Wrong> {
+    fn call(&self) -> Result<Call, BadField> {
         let wrong = |message: String| ("bad_request", message);
         if self.id.as_ref().is_some_and(|id| id.is_empty() || id.len() > LONGEST_ID) {
             return Err(wrong(format!("`id` is empty or longer than {LONGEST_ID} bytes")));
@@ -127,7 +127,7 @@ pub(super) enum Units {
 }
 
 /// Reads what something costs, unit by unit: dollars with a fraction, all others whole.
-pub(super) fn units(cost: &BTreeMap<String, Number>) -> Result<Vec<(Dimension, Units)>, Wrong> {
+pub(super) fn units(cost: &BTreeMap<String, Number>) -> Result<Vec<(Dimension, Units)>, BadField> {
     let wrong = |name: &str, number: &Number| {
         let message = format!("`{name}` cannot be {number}: it is a whole number, and not negative");
         ("invalid_cost", message)
@@ -154,8 +154,8 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Call, String> {
-        let asked: Asked = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        asked.call().map_err(|(code, _)| code.to_owned())
+        let request: AcquireRequest = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        request.call().map_err(|(code, _)| code.to_owned())
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn the_same_is_known_again_however_long_it_may_wait_and_no_key_is_kept_for_that() {
         let what = |text: &str| {
-            serde_json::from_str::<Asked>(text)
+            serde_json::from_str::<AcquireRequest>(text)
                 .expect("valid")
                 .what(|key| tidegate_core::fingerprint::Salt::default().fingerprint(key))
         };

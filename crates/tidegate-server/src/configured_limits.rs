@@ -3,7 +3,7 @@
 //!
 //! ```
 //! let config = tidegate_core::Config::parse("[services.git]\nrequests = \"60/min\"\n", "tidegate.toml")?;
-//! let limits = tidegate_server::in_force::limits(&config);
+//! let limits = tidegate_server::configured_limits::limits(&config);
 //! assert_eq!((&*limits[0].name, &*limits[0].from()), ("git/requests/1m", "file"));
 //! # Ok::<(), tidegate_core::config::ConfigErrors>(())
 //! ```
@@ -17,7 +17,7 @@ use tidegate_core::rate::WindowName;
 
 /// One limit.
 #[derive(Debug)]
-pub struct InForce<'c> {
+pub struct ConfiguredLimit<'c> {
     /// Its name; that of a loop's is `loop:*`.
     pub name: String,
     /// How much, in words.
@@ -28,7 +28,7 @@ pub struct InForce<'c> {
     preset: Option<&'c ServiceConfig>,
 }
 
-impl InForce<'_> {
+impl ConfiguredLimit<'_> {
     /// Where it is from, in words.
     #[must_use]
     pub fn from(&self) -> String {
@@ -39,7 +39,7 @@ impl InForce<'_> {
         }
     }
 
-    /// Who says so outside of the file, and when.
+    /// UrlHints says so outside of the file, and when.
     #[must_use]
     pub fn evidence(&self) -> Option<String> {
         let (_, _, of) = self.source()?;
@@ -78,7 +78,7 @@ impl InForce<'_> {
 
 /// All limits of a config.
 #[must_use]
-pub fn limits(config: &Config) -> Vec<InForce<'_>> {
+pub fn limits(config: &Config) -> Vec<ConfiguredLimit<'_>> {
     let mut found = Vec::new();
     level(&mut found, "global", &config.global, None);
     for (name, service) in &config.services {
@@ -97,7 +97,12 @@ pub fn limits(config: &Config) -> Vec<InForce<'_>> {
     found
 }
 
-fn level<'c>(found: &mut Vec<InForce<'c>>, name: &str, limits: &Limits, service: Option<&'c ServiceConfig>) {
+fn level<'c>(
+    found: &mut Vec<ConfiguredLimit<'c>>,
+    name: &str,
+    limits: &Limits,
+    service: Option<&'c ServiceConfig>,
+) {
     let preset = |origin| service.filter(|_| origin == Origin::Preset);
     found.extend(limits.rates.iter().map(|limit| rate(name, limit, preset(limit.origin))));
     let in_flight = [
@@ -106,7 +111,7 @@ fn level<'c>(found: &mut Vec<InForce<'c>>, name: &str, limits: &Limits, service:
         ("byte_budget", limits.byte_budget, Origin::Written),
     ];
     for (kind, limit, origin) in in_flight {
-        found.extend(limit.map(|units| InForce {
+        found.extend(limit.map(|units| ConfiguredLimit {
             name: format!("{name}/{kind}"),
             amount: match limits.adaptive.as_ref().filter(|_| kind == "concurrency") {
                 Some(adaptive) => format!("{} to {units}, {}", adaptive.min, adaptive.by.name()),
@@ -118,10 +123,10 @@ fn level<'c>(found: &mut Vec<InForce<'c>>, name: &str, limits: &Limits, service:
     }
 }
 
-fn rate<'c>(level: &str, limit: &RateLimit, preset: Option<&'c ServiceConfig>) -> InForce<'c> {
+fn rate<'c>(level: &str, limit: &RateLimit, preset: Option<&'c ServiceConfig>) -> ConfiguredLimit<'c> {
     let (written, algorithm) = (WrittenRate::from(limit).to_string(), limit.counts_by().name());
     let burst = limit.burst.map_or(String::new(), |burst| format!(", burst {burst}"));
-    InForce {
+    ConfiguredLimit {
         name: format!("{level}/{}/{}", limit.dimension, WindowName(limit.rate.window())),
         amount: format!("{written} {algorithm}{burst}"),
         parts: json!({
