@@ -1,10 +1,10 @@
-//! UrlHints asks, and what they may: tokens, of which only hashes are known here.
+//! Callers and their rights: tokens, of which only hashes are stored.
 //!
-//! A token comes in `x-tidegate-token`. To the sidecar's own routes it may also come as a bearer token, and to a service whose
-//! key the sidecar holds in the place of that key, so that a program needs nothing but another key. A token is never
-//! looked for where it would be passed on.
+//! A token is sent in `x-tidegate-token`. The sidecar's own routes also take it as a bearer token. A service whose key the
+//! sidecar holds also takes it in place of that key, so that a program only needs another key. A token is never looked for
+//! in a header that is forwarded.
 //!
-//! Every token of the config is compared, each in the same time, so how long it takes says nothing about any of them.
+//! Every token of the config is compared in constant time, so the duration reveals nothing about any of them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::permits::{Origin, ShareOwner};
 
 const TOKEN: HeaderName = HeaderName::from_static("x-tidegate-token");
 
-/// All tokens of a config; none at all means that there is nothing to ask for.
+/// All tokens of a config. Without any, callers need none.
 #[derive(Debug, Default)]
 pub(crate) struct Tokens(Vec<Arc<Token>>);
 
-/// One token, and whose it is.
+/// One token, the name of its holder and its rights.
 #[derive(Debug)]
 pub(crate) struct Token {
     holder: Arc<str>,
@@ -37,7 +37,7 @@ pub(crate) struct Token {
 pub(crate) enum Peer {
     /// A program that connected by TCP from this address: this machine's own, unless the sidecar is open to others.
     Tcp(IpAddr),
-    /// A program that may open the Unix socket, which only the user who started the sidecar may.
+    /// A program that opened the Unix socket. Only the user that started the sidecar may.
     #[cfg_attr(not(unix), allow(dead_code))]
     Unix,
 }
@@ -112,22 +112,23 @@ impl Peer {
     }
 }
 
-/// Where a token for the sidecar's own routes may be.
+/// The headers of the sidecar's own routes that may carry a token.
 pub(crate) const OWN_HEADERS: [HeaderName; 1] = [AUTHORIZATION];
 
 impl Caller {
-    /// By which name the caller is known.
+    /// Returns the name of the token's holder.
     pub fn holder(&self) -> Option<&Arc<str>> {
         self.token.as_ref().map(|token| &token.holder)
     }
 
-    /// UrlHints is held to a share of what all callers have in common, for calls of this loop.
+    /// Returns the owner of the share of permits and memory that calls of this loop take from.
     pub fn share_owner(&self, loop_id: Option<&str>) -> ShareOwner {
         let origin = self.holder().map_or_else(|| self.from.clone(), |holder| Origin::Token(holder.clone()));
         ShareOwner::new(origin, loop_id)
     }
 
-    /// Whether this call may be made. What counts is the priority it would have, whoever says so.
+    /// Checks whether this call may be made. The priority that counts is the one that the call would have, from the call or
+    /// its loop type.
     pub fn may_call(&self, call: &Call, config: &Config) -> Result<(), Denied> {
         let Some(token) = &self.token else { return Ok(()) };
         if token.may.services.as_ref().is_some_and(|all| all.iter().all(|name| name != call.service())) {
@@ -143,7 +144,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Whether limits and windows may be changed.
+    /// Checks whether the caller may change limits and backoff windows.
     pub fn may_change(&self) -> Result<(), Denied> {
         match &self.token {
             Some(token) if !token.may.admin => {

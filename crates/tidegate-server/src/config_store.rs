@@ -97,7 +97,7 @@ impl ConfigStore {
         Ok(())
     }
 
-    /// LimitChanges a limit until the written config says something else about it.
+    /// Changes a limit until the written config says something else about it.
     pub fn change_limit(&self, name: &str, wanted: &NewLimit) -> Result<(), RejectedChange> {
         let mut active = self.active.write();
         let mut next = ActiveConfig::clone(&active);

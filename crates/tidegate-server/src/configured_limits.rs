@@ -1,5 +1,4 @@
-//! The limits that a config puts in force, by the names that refusals and metrics give them, each with where it
-//! is from.
+//! The limits of a config by the names that refusals and metrics give them, each with its source.
 //!
 //! ```
 //! let config = tidegate_core::Config::parse("[services.git]\nrequests = \"60/min\"\n", "tidegate.toml")?;
@@ -15,21 +14,21 @@ use tidegate_core::config::{Limits, Origin, RateLimit, ServiceConfig};
 use tidegate_core::presets::{self, Preset, Tier};
 use tidegate_core::rate::WindowName;
 
-/// One limit.
+/// One limit of a config.
 #[derive(Debug)]
 pub struct ConfiguredLimit<'c> {
-    /// Its name; that of a loop's is `loop:*`.
+    /// Its name. Limits of loops are named `loop:*`.
     pub name: String,
-    /// How much, in words.
+    /// Its size, for people.
     pub amount: String,
-    /// How much, for a program: the keys and values that this kind of limit has.
+    /// Its size, for programs: the keys and values of this kind of limit.
     parts: Value,
-    /// The service whose preset says so; none if the file does.
+    /// The service whose preset sets the limit, or none if the file does.
     preset: Option<&'c ServiceConfig>,
 }
 
 impl ConfiguredLimit<'_> {
-    /// Where it is from, in words.
+    /// Returns its source, for people.
     #[must_use]
     pub fn from(&self) -> String {
         match self.source() {
@@ -39,14 +38,14 @@ impl ConfiguredLimit<'_> {
         }
     }
 
-    /// UrlHints says so outside of the file, and when.
+    /// Returns the evidence of a preset's limit: its source outside of the file, and the date.
     #[must_use]
     pub fn evidence(&self) -> Option<String> {
         let (_, _, of) = self.source()?;
         Some(format!("{}: {}, {}, confidence {}", self.from(), of.source, of.date, of.confidence.name()))
     }
 
-    /// All of it, for a program.
+    /// Returns the limit as JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         let mut value = json!({ "name": self.name, "from": "file" });
@@ -67,7 +66,8 @@ impl ConfiguredLimit<'_> {
         value
     }
 
-    /// The preset, the tier that was named, and the tier whose numbers these are: any, if all have them.
+    /// Returns the preset, the tier that the config names, and the tier whose numbers apply: the first one if all are
+    /// equal.
     fn source(&self) -> Option<(&'static Preset, Option<&'static Tier>, &'static Tier)> {
         let service = self.preset?;
         let preset = presets::by_name(service.preset.as_deref()?)?;
@@ -76,7 +76,7 @@ impl ConfiguredLimit<'_> {
     }
 }
 
-/// All limits of a config.
+/// Returns all limits of a config.
 #[must_use]
 pub fn limits(config: &Config) -> Vec<ConfiguredLimit<'_>> {
     let mut found = Vec::new();

@@ -1,8 +1,8 @@
 //! Limits that were changed while the sidecar runs.
 //!
-//! A change is put over what the file says, and both together are what is in force; so there is one way for a limit to
-//! come into force, and not two that could differ. It remembers what the file said when it was made, and yields as soon as
-//! the file says something else of that limit.
+//! A change lies over the written config, and both together are in force. So a limit comes into force in one way only. A
+//! change records what the file said when it was made, and is dropped as soon as the file says something else about that
+//! limit.
 
 use std::collections::BTreeMap;
 
@@ -12,28 +12,28 @@ use tidegate_core::config::units::{WrittenRate, parse_rate_of};
 use tidegate_core::config::{Limits, Origin, RateLimit};
 use tidegate_core::rate::{Algorithm, WindowName};
 
-/// How much a limit allows.
+/// The size of a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Amount {
     Rate(RateLimit),
     Bound(u64),
 }
 
-/// What somebody wants a limit to be.
+/// The size that a caller asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NewLimit {
-    /// As it is written in a config.
+    /// A rate, as it is written in a config.
     Rate(String),
-    /// Of what is in flight.
+    /// A bound on what is in flight.
     Bound(u64),
 }
 
-/// Why a limit cannot be changed so.
+/// Why a limit was not changed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RejectedChange {
-    /// There is none of that name.
+    /// There is no limit of that name.
     Unknown,
-    /// What is wrong with it, in words.
+    /// The new size is invalid. The text says why.
     Invalid(String),
 }
 
@@ -43,13 +43,13 @@ pub(crate) struct LimitChanges(BTreeMap<String, Change>);
 
 #[derive(Clone, Debug)]
 struct Change {
-    /// What the file says.
+    /// The size in the file.
     written: Amount,
     now: Amount,
 }
 
 impl LimitChanges {
-    /// Adds a change to a limit of the file. One to what the file says anyway is none.
+    /// Adds a change to a limit of the file. A change to the size in the file removes an earlier change.
     pub fn set(&mut self, file: &Config, name: &str, wanted: &NewLimit) -> Result<(), RejectedChange> {
         let written = amount(file, name).ok_or(RejectedChange::Unknown)?;
         let now = match (&written, wanted) {
@@ -77,7 +77,8 @@ impl LimitChanges {
         Ok(())
     }
 
-    /// The file with the changes over it. Those whose limit the file now says something else of are forgotten.
+    /// Returns the file's config with the changes over it. Drops changes of limits about which the file now says something
+    /// else.
     pub fn over(&mut self, file: &Config) -> Config {
         self.0.retain(|name, change| amount(file, name).as_ref() == Some(&change.written));
         let mut config = file.clone();
@@ -87,7 +88,7 @@ impl LimitChanges {
         config
     }
 
-    /// All of them, as a text to be kept across a restart.
+    /// Returns all changes as text, to be kept across a restart.
     pub fn kept(&self) -> String {
         let one = |change: &Change| json!({ "written": change.written.json(), "now": change.now.json() });
         let all: serde_json::Map<String, Value> =
@@ -95,7 +96,7 @@ impl LimitChanges {
         Value::from(all).to_string()
     }
 
-    /// Those that were kept, as far as the file says the same of their limits as it did then.
+    /// Restores kept changes, as far as the file says the same about their limits as it did then.
     pub fn from_kept(file: &Config, text: &str) -> LimitChanges {
         let mut changes = LimitChanges::default();
         let all: BTreeMap<String, Value> = serde_json::from_str(text).unwrap_or_default();
@@ -106,21 +107,21 @@ impl LimitChanges {
                 _ => continue,
             };
             if amount(file, &name).is_some_and(|written| written.json() == change["written"]) {
-                // What no longer makes sense is left to the file.
+                // A change that has become invalid is dropped.
                 let _ = changes.set(file, &name, &wanted);
             }
         }
         changes
     }
 
-    /// What the file says of a limit that was changed.
+    /// Returns the size in the file of a limit that was changed.
     pub fn written(&self, name: &str) -> Option<Value> {
         Some(self.0.get(name)?.written.json())
     }
 }
 
 impl Amount {
-    /// As it is written in a config.
+    /// Returns the size as it is written in a config.
     fn json(&self) -> Value {
         match self {
             Amount::Rate(rate) => WrittenRate::from(rate).to_string().into(),
@@ -129,7 +130,7 @@ impl Amount {
     }
 }
 
-/// The same limit with another number of units.
+/// Returns the same limit with another number of units.
 fn other_rate(written: &RateLimit, text: &str) -> Result<RateLimit, RejectedChange> {
     let wrong = |error: &dyn std::fmt::Display| RejectedChange::Invalid(error.to_string());
     let read = parse_rate_of(text, &written.dimension).map_err(|error| wrong(&error))?;
@@ -163,18 +164,18 @@ fn put(config: &mut Config, name: &str, amount: &Amount) {
                 *origin = Origin::Written;
             }
         }
-        // Its kind is part of its name.
+        // The kind of a limit is part of its name, so it cannot differ.
         _ => {}
     });
 }
 
-/// Where a limit stands in a config.
+/// The field of a config that holds a limit.
 enum Slot<'c> {
     Rate(&'c mut RateLimit),
     Bound(&'c mut u64, Option<&'c mut Origin>),
 }
 
-/// Does something with the limit of that name.
+/// Applies a function to the limit of that name.
 fn at<T>(config: &mut Config, name: &str, act: impl FnOnce(Slot<'_>) -> T) -> Option<T> {
     for (level, limits) in levels(config) {
         let Some(rest) = name.strip_prefix(&*level).and_then(|rest| rest.strip_prefix('/')) else { continue };
@@ -204,7 +205,7 @@ fn slot<'c>(limits: &'c mut Limits, rest: &str) -> Option<Slot<'c>> {
     }
 }
 
-/// Every level of a config by its name.
+/// Returns every level of a config with its name.
 fn levels(config: &mut Config) -> Vec<(String, &mut Limits)> {
     let config = &mut **config;
     let mut all = vec![("global".to_owned(), &mut config.global), ("loop:*".to_owned(), &mut config.loops)];

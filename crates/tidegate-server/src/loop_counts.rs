@@ -1,17 +1,17 @@
-//! Which loops have sent calls, by the loop that the URL names (`/~{loop}/{service}/…`) or an acquire states.
+//! How many calls each loop has sent. The URL (`/~{loop}/{service}/…`) or an acquire names the loop.
 //!
-//! `tidegate run` asks for the count of its loop at the end, and tells if the program never counts through the sidecar. The
-//! count is of calls that reached the sidecar, refused ones included. Memory is bounded: beyond [`MAX_LOOPS`] loops all counts
-//! are dropped, and from then on a loop without a count is one of which nothing is known.
+//! `tidegate run` reads the count of its loop at the end, and warns if the program never used the sidecar. Calls that
+//! reached the sidecar are counted, refused ones included. Memory is bounded: beyond [`MAX_LOOPS`] loops all counts are
+//! dropped, and from then on the count of a loop without an entry is unknown.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-/// How many loops have a count.
+/// The most loops that have a count.
 const MAX_LOOPS: usize = 4096;
-/// How long a name with a count is, in bytes.
+/// The longest name that has a count, in bytes.
 const MAX_NAME: usize = 256;
 
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl LoopCounts {
         loops.entry(loop_id.into()).or_default().fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns how many calls of a loop counts; none if that is not known.
+    /// Returns how many calls a loop has sent, or none if that is unknown.
     pub fn calls(&self, loop_id: &str) -> Option<u64> {
         let loops = self.loops.read();
         let counted = loops.get(loop_id).map(|count| count.load(Ordering::Relaxed));

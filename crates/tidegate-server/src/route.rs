@@ -1,32 +1,32 @@
-//! What a path means.
+//! Reads the path of a request.
 //!
-//! `/{service}/{path…}` is forwarded; `/~{loop}[:{loop_type}][,{priority}]/{service}/{path…}` is the same with hints
-//! for SDKs that can send no headers. A few first words are the sidecar's own, and no service may be named so.
+//! `/{service}/{path…}` is forwarded. `/~{loop}[:{loop_type}][,{priority}]/{service}/{path…}` is the same with hints, for
+//! SDKs that cannot send headers. Some first segments are the sidecar's own, and no service may have such a name.
 
 use std::borrow::Cow;
 
 use tidegate::Priority;
 
-/// First words of the sidecar's own routes, beside the empty one.
+/// The first segments of the sidecar's own routes, beside the empty one.
 const OWN: [&str; 4] = ["v1", "metrics", "healthz", "readyz"];
 
-/// Where a request goes.
+/// The destination of a request.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Route<'p> {
-    /// To the sidecar itself.
+    /// The sidecar itself.
     Own,
-    /// To a service.
+    /// A service.
     Service {
-        /// What the URL says about the caller.
+        /// The hints in the URL.
         hints: UrlHints<'p>,
-        /// Its name.
+        /// The name of the service.
         service: &'p str,
-        /// The path there: empty, or with a slash in front.
+        /// The path at the service: empty, or with a leading slash.
         path: &'p str,
     },
 }
 
-/// What a URL says about the caller.
+/// The hints in a URL.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct UrlHints<'p> {
     pub loop_id: Option<Cow<'p, str>>,
@@ -37,7 +37,7 @@ pub(crate) struct UrlHints<'p> {
 /// Reads a path.
 ///
 /// # Errors
-/// What is wrong with its hints, in words.
+/// Returns a sentence that says what is wrong with the hints.
 pub(crate) fn route(path: &str) -> Result<Route<'_>, String> {
     let (mut first, mut rest) = first_word(path);
     let mut hints = UrlHints::default();
@@ -77,7 +77,7 @@ fn read_hints(hints: &str) -> Result<UrlHints<'_>, String> {
     })
 }
 
-/// A word with its `%xx` read.
+/// Decodes the `%xx` of a segment.
 pub(crate) fn decoded(word: &str) -> Result<Cow<'_, str>, String> {
     if !word.contains('%') {
         return Ok(word.into());

@@ -1,11 +1,11 @@
-//! Connections: who is let in, what they speak, and how they end.
+//! Connections of clients: accepting them, serving them, and ending them.
 //!
 //! A connection speaks HTTP/1.1, or HTTP/2 if it begins with that protocol's preface. When the sidecar stops, idle
-//! connections are closed at once, those with half a head or nothing but a preface within a second, and the others after
-//! their calls. When its patience is over, calls whose reply has not begun are answered with 503, and then all connections
-//! are dropped.
+//! connections are closed at once, those with half a head or only a preface within a second, and the others after their
+//! calls. When the time to drain is over, calls whose reply has not begun are answered with 503. Then all connections are
+//! dropped.
 //!
-//! Descriptors and places are few: when there is none for a newcomer, connections that are idle are closed (see `idle`).
+//! Descriptors and places are limited: when none is free for a new connection, idle connections are closed (see `idle`).
 
 mod idle;
 #[cfg(unix)]
@@ -38,29 +38,29 @@ use crate::workers::Workers;
 use idle::{Activity, Connections};
 use write_timeout::WriteTimeout;
 
-/// How many clients may be connected unless said otherwise: each call that waits has a connection.
+/// The default for how many clients may be connected. Each waiting call has a connection.
 const MAX_CONNECTIONS: usize = 16_384;
-/// How long a head may be, all its headers together.
+/// The longest head, all headers together.
 const MAX_HEAD: usize = 64 << 10;
-/// How many headers it may have.
+/// The most headers of a head.
 const MAX_HEADERS: usize = 128;
-/// How many calls one HTTP/2 connection may carry at once.
+/// The most calls at once on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 1_024;
-/// How HTTP/2 begins.
+/// The beginning of an HTTP/2 connection.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0";
-/// How long an HTTP/2 client has to take leave of an idle connection that is closed to make room. A peer that never answers
-/// would hold it for as long as pings are waited for.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long an HTTP/2 client has to close an idle connection after GOAWAY. A peer that never answers would hold it until
+/// the ping timeout.
+const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Where connections come from.
+/// A source of connections.
 pub(crate) trait Listener: Send + Sync + 'static {
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
-    /// What can be given to another thread.
+    /// A connection that can be sent to another thread.
     type Accepted: Send + 'static;
 
     fn next(&self) -> impl Future<Output = io::Result<(Self::Accepted, Peer)>> + Send;
 
-    /// What is read from and written to on the thread that this is called on.
+    /// Makes a stream on the current thread.
     fn settle(accepted: Self::Accepted) -> io::Result<Self::Stream>;
 }
 
@@ -70,7 +70,7 @@ impl Listener for TcpListener {
 
     async fn next(&self) -> io::Result<(std::net::TcpStream, Peer)> {
         let (stream, peer) = self.accept().await?;
-        // Events are small, and to be there at once.
+        // Events are small and must be sent at once.
         stream.set_nodelay(true).ok();
         Ok((stream.into_std()?, Peer::Tcp(peer.ip().to_canonical())))
     }
@@ -95,7 +95,7 @@ impl Listener for tokio::net::UnixListener {
     }
 }
 
-/// What it takes to serve connections.
+/// Accepts and serves connections.
 pub(crate) struct Acceptor {
     app: Arc<App>,
     phase: watch::Receiver<Phase>,
@@ -133,7 +133,7 @@ impl Acceptor {
         Acceptor { app, phase, places, workers, connections, descriptors, http1, http2 }
     }
 
-    /// Accepts connections until it is told to stop.
+    /// Accepts connections until the sidecar stops.
     pub async fn accept<L: Listener>(self: Arc<Acceptor>, listener: L) {
         let this = self;
         let mut phase = this.phase.clone();
@@ -156,8 +156,8 @@ impl Acceptor {
         }
     }
 
-    /// A connection could not be accepted. If descriptors are short, idle connections are closed. Returns how long to wait before
-    /// the next one.
+    /// Handles a failure to accept. If descriptors are short, idle connections are closed. Returns how long to wait before
+    /// the next try.
     fn recover(&self, error: &io::Error) -> Duration {
         if is_exhausted(error) {
             return self.descriptors.make_room(&format!("cannot accept a connection ({error})"));
@@ -173,7 +173,7 @@ impl Acceptor {
         }
         loop {
             self.descriptors.log(&"as many connections are open as may be", self.connections.close_idle());
-            // Never closed: the semaphore is this listener's own.
+            // The semaphore is never closed.
             let free = self.places.clone().acquire_owned();
             if let Ok(place) = tokio::time::timeout(RETRY_LATER, free).await {
                 return place.ok();
@@ -195,12 +195,12 @@ impl Acceptor {
             Err(error) => return warn!(%error, "cannot serve a connection"),
         };
         let registered = self.connections.register();
-        if let Err(error) = self.speak(peer, stream, place, &registered.activity, &mut phase).await {
+        if let Err(error) = self.serve_stream(peer, stream, place, &registered.activity, &mut phase).await {
             debug!(%error, "a connection broke");
         }
     }
 
-    async fn speak<S>(
+    async fn serve_stream<S>(
         &self,
         peer: Peer,
         mut stream: S,
@@ -211,7 +211,7 @@ impl Acceptor {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let beginning = tokio::time::timeout(self.app.shared.timeouts.client_head, beginning(&mut stream));
+        let beginning = tokio::time::timeout(self.app.shared.timeouts.client_head, read_prefix(&mut stream));
         let first = tokio::select! {
             beginning = beginning => match beginning {
                 Ok(Ok(first)) => first,
@@ -231,11 +231,11 @@ impl Acceptor {
             let (answer, busy) = (app.clone().answer(peer, Box::new(request)), active.busy());
             async { answer.await.map(|response| response.map(|body| busy.until_sent(body))) }
         };
-        // As hyper has it: both protocols, the same way, and no common type.
+        // hyper's connections of both protocols have the same methods and no common trait.
         macro_rules! drive {
             ($connection:expr) => {{
                 let mut connection = pin!($connection);
-                let mut farewell: Option<Pin<Box<Sleep>>> = None;
+                let mut close_timer: Option<Pin<Box<Sleep>>> = None;
                 let mut draining = false;
                 loop {
                     tokio::select! {
@@ -252,14 +252,14 @@ impl Acceptor {
                         },
                         () = activity.closing() => {
                             connection.as_mut().graceful_shutdown();
-                            farewell = Some(Box::pin(tokio::time::sleep(FAREWELL)));
+                            close_timer = Some(Box::pin(tokio::time::sleep(CLOSE_WITHIN)));
                         }
-                        // HTTP/1.1 asks the client for nothing.
-                        () = over(&mut farewell), if is_http2 => {
+                        // HTTP/1.1 needs no answer of the client to close.
+                        () = elapsed(&mut close_timer), if is_http2 => {
                             if activity.is_free() {
                                 return Ok(());
                             }
-                            farewell = Some(Box::pin(tokio::time::sleep(FAREWELL)));
+                            close_timer = Some(Box::pin(tokio::time::sleep(CLOSE_WITHIN)));
                         }
                         // A graceful shutdown waits for the rest of a head, or for a peer that does not answer.
                         () = activity.unused(), if draining => return Ok(()),
@@ -269,7 +269,7 @@ impl Acceptor {
         }
         if is_http2 {
             let phases = self.phase.clone();
-            // Each call is a task of its own here, and is not polled with the connection.
+            // An HTTP/2 call is a task of its own, and is not polled with the connection.
             let service = move |request| {
                 let (mut answer, mut phase) = (Box::pin(service(request)), phases.clone());
                 async move {
@@ -288,16 +288,16 @@ impl Acceptor {
     }
 }
 
-/// Waits for the end of a time that has begun.
-async fn over(time: &mut Option<Pin<Box<Sleep>>>) {
+/// Waits for a timer, if it is set.
+async fn elapsed(time: &mut Option<Pin<Box<Sleep>>>) {
     match time {
         Some(time) => time.await,
         None => std::future::pending().await,
     }
 }
 
-/// The first bytes, as many as it takes to know what is spoken.
-async fn beginning(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Bytes> {
+/// Reads the first bytes, as many as it takes to recognise the protocol.
+async fn read_prefix(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Bytes> {
     let mut first = BytesMut::with_capacity(1_024);
     loop {
         if stream.read_buf(&mut first).await? == 0 {

@@ -1,11 +1,11 @@
-//! A share of the permit table for each caller, so that one of them cannot use it up for all. Memory for bodies is shared
-//! between the same callers ([`tidegate::wire::Memory`]).
+//! The share of each caller of the permit table, so that one caller cannot use it up. Memory for bodies is shared between
+//! the same callers ([`tidegate::wire::Memory`]).
 //!
-//! The rule: a caller may take as many permits as it leaves free. It is applied level by level. A caller is its token,
-//! else the network and the address that it calls from, else the Unix socket; below that it is its loop. A loop id is the
-//! caller's own word, so its share is one of its token's or address's, and 65,536 loop names get no more than one caller
-//! does. An IPv6 /64 is a network, since one caller may choose from all of its addresses. The addresses of this machine are
-//! one caller: they are free to choose from, and nearly all callers have the same.
+//! Rule: a caller may take as many permits as it leaves free. It is applied level by level. A caller is its token, else the
+//! network and the address that it calls from, else the Unix socket; below that it is its loop. A loop id is chosen by the
+//! caller, so its share is a part of its token's or address's share, and 65,536 loop names get no more than one caller
+//! does. An IPv6 /64 is a network, since one caller may use all of its addresses. The loopback addresses are one caller: a
+//! program may use any of them.
 //!
 //! With a table of M permits and one greedy caller this comes to M/2 for a token, this machine or a network, M/4 for one
 //! address of a network or one loop of a token or of this machine, and M/8 for one loop of an address of a network. What is
@@ -17,14 +17,14 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, LazyLock};
 
-/// UrlHints holds a permit.
+/// The owner of a share: a caller and one of its loops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ShareOwner {
     origin: Origin,
     loop_id: Option<Arc<str>>,
 }
 
-/// Where a caller comes from.
+/// The origin of a caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Origin {
     Token(Arc<str>),
@@ -32,12 +32,12 @@ pub(crate) enum Origin {
     Socket,
 }
 
-/// Whose permits are counted together.
+/// A level at which permits are counted together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Level {
     Network(IpAddr),
     Origin(Origin),
-    /// By the hash of its name: names are as long as callers like. Two loops of one hash share a share.
+    /// By the hash of the name, since names have any length. Two loops with one hash share a share.
     Loop(Origin, u64),
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Shares {
 
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
-/// A caller has used up its share.
+/// The share of a caller is used up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Full {
     who: String,
@@ -62,7 +62,7 @@ impl ShareOwner {
         ShareOwner { origin, loop_id: loop_id.map(Into::into) }
     }
 
-    /// Returns the levels that it is counted at, the widest first: two or three.
+    /// Returns the levels at which the owner is counted, the widest first: two or three.
     pub fn levels(&self) -> impl Iterator<Item = Level> {
         let ShareOwner { origin, loop_id } = self;
         let (network, address) = match origin {
@@ -78,14 +78,14 @@ impl ShareOwner {
 }
 
 impl Shares {
-    /// Whether a share_owner may have one more permit of a table with so many free places.
+    /// Checks whether an owner may have one more permit of a table with `free` free places.
     pub fn admits(&self, share_owner: &ShareOwner, mut free: usize) -> Result<(), Full> {
         for level in share_owner.levels() {
             let held = self.held.get(&level).copied().unwrap_or(0);
             if held >= free {
                 return Err(Full { who: level.name(share_owner), held, free });
             }
-            // Until it holds as many as are free, the caller may take this many more.
+            // The caller may take this many more until it holds as many as are free.
             free = (free - held).div_ceil(2);
         }
         Ok(())
@@ -108,7 +108,7 @@ impl Shares {
         }
     }
 
-    /// Whether nothing is counted.
+    /// Returns whether nothing is counted.
     #[cfg(test)]
     pub fn are_empty(&self) -> bool {
         self.held.is_empty()
@@ -151,7 +151,7 @@ impl fmt::Display for Full {
     }
 }
 
-/// The network of an address, if a caller may choose among many addresses of it.
+/// Returns the network of an address, if a caller may choose among many addresses of it.
 fn network(address: IpAddr) -> Option<Level> {
     match address.to_canonical() {
         IpAddr::V6(address) => Some(Level::Network(Ipv6Addr::from(u128::from(address) >> 64 << 64).into())),
@@ -165,7 +165,7 @@ mod tests {
 
     const TABLE: usize = 65_536;
 
-    /// A table that bearers take from as long as it lets them.
+    /// A table from which owners take permits until their share is used up.
     #[derive(Default)]
     struct Table {
         shares: Shares,

@@ -82,7 +82,7 @@ async fn how_the_latest_ended_is_remembered_and_no_more_than_a_bounded_number() 
     let first = granted(&permits, &gate, None);
     permits.take(first, &None, End::Cancelled).expect("it lives").cancel();
     assert_eq!(permits.take(first, &None, End::Completed).err(), Some(NoPermit::Ended(End::Cancelled)));
-    for _ in 0..MOST {
+    for _ in 0..MAX_PERMITS {
         let number = granted(&permits, &gate, None);
         permits.take(number, &None, End::Cancelled).expect("it lives").cancel();
     }
@@ -112,7 +112,7 @@ async fn a_permit_that_ends_in_any_way_frees_its_place_in_its_callers_share() {
     assert!(permits.table.lock().shares.are_empty());
 }
 
-/// Takes permits for a share_owner until it gets no more.
+/// Takes permits for an owner until its share is used up.
 fn take_all(permits: &Arc<Permits>, gate: &Gate, share_owner: &ShareOwner) -> (usize, Full) {
     for number in 0.. {
         let claim = match permits.claim(None, share_owner.clone(), None, "git") {
@@ -133,7 +133,7 @@ async fn one_greedy_caller_never_makes_others_go_without() {
     let permits = Arc::new(Permits::new());
     let local = |loop_id| ShareOwner::new(Origin::Address([127, 0, 0, 1].into()), loop_id);
     let (taken, full) = take_all(&permits, &gate, &local(Some("greedy")));
-    assert_eq!(taken, MOST / 4);
+    assert_eq!(taken, MAX_PERMITS / 4);
     assert!(full.to_string().contains("the loop `greedy` of 127.0.0.1 holds 16384 permits"), "{full}");
     for other in [local(None), local(Some("b")), here(), ShareOwner::new(Origin::Token("ci".into()), None)] {
         let claim = permits.claim(None, other, None, "git").expect("a share of its own");

@@ -13,10 +13,10 @@ use super::client::UpstreamBody;
 use crate::body::BoxError;
 use crate::lifecycle::Counted;
 
-/// An upstream's words as they come, the permit with them.
+/// An upstream's reply as it is streamed. It holds the permit of the call.
 pub(super) struct Proxied {
     body: ReplyBody<BodyTimeout<UpstreamBody>>,
-    /// Takes out what the client did not ask for; gone at the end.
+    /// Removes the usage that the client did not ask for. None at the end.
     hidden: Option<Hidden>,
     _counted: Option<Counted>,
 }

@@ -1,4 +1,4 @@
-//! The body of a request: kept, so that it can be sent again, or passed on once where it is too large for that.
+//! The body of a request: kept for retries, or forwarded once if it is too large to be kept.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -18,19 +18,19 @@ use super::body_timeout::BodyTimeout;
 use crate::body::BoxError;
 
 /// The largest body that is kept.
-const MOST: u64 = 8 << 20;
-/// So much of a larger one is read before it is sent: most bodies name their model early.
-const BEGINNING: usize = 64 << 10;
-/// A body that comes more slowly, in bytes a second and beyond the patience with it, is not waited for.
-const SLOWEST: u64 = 1 << 10;
-/// Up to this length a body is copied out of the connection's buffer, which can then be used again.
-const SMALL: usize = 16 << 10;
+const MAX_KEPT: u64 = 8 << 20;
+/// This much of a larger body is read before it is sent: most bodies name their model early.
+const PREFIX: usize = 64 << 10;
+/// The minimum rate of a body in bytes a second, once its timeout is used up.
+const MIN_RATE: u64 = 1 << 10;
+/// A body up to this length is copied out of the connection's buffer, which can then be reused.
+const MAX_COPIED: usize = 16 << 10;
 
-/// Where the body of each attempt comes from.
+/// The body for all attempts of a call.
 pub(super) enum RequestBody {
-    /// It is there, and can be sent as often as it takes.
+    /// The whole body, which can be sent any number of times.
     Kept(Bytes, Share),
-    /// It can be sent once; gone when it was. Boxed, since most are whole, and many may wait.
+    /// A body that can be sent once. Boxed, since it is rare and many calls may wait.
     Once(Box<SingleUse>),
 }
 
@@ -42,11 +42,11 @@ pub(super) struct SingleUse {
     owners: Owners,
 }
 
-/// A request whose body did not come.
+/// Why a body could not be read.
 pub(super) enum BodyError {
-    /// For too long.
+    /// It did not come in time.
     Slow,
-    /// Ever.
+    /// It broke off.
     Broken,
 }
 
@@ -61,9 +61,9 @@ impl RequestBody {
             return Ok(RequestBody::Kept(Bytes::new(), share));
         }
         let length = body.size_hint().exact();
-        let mut body = BodyTimeout::new(body, patience).at_least(SLOWEST);
-        let mut too_large = length.is_some_and(|length| length > MOST);
-        let mut seen = Seen::default();
+        let mut body = BodyTimeout::new(body, patience).at_least(MIN_RATE);
+        let mut too_large = length.is_some_and(|length| length > MAX_KEPT);
+        let mut chunks = Chunks::default();
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| {
                 let slow = error
@@ -73,18 +73,18 @@ impl RequestBody {
             })?;
             let Ok(bytes) = frame.into_data() else { continue };
             let more = bytes.len() as u64;
-            too_large |= seen.len() as u64 + more > MOST;
-            // Reserved as it comes: what was only announced takes no memory.
+            too_large |= chunks.len() as u64 + more > MAX_KEPT;
+            // Reserved as bytes arrive: an announced length alone takes no memory.
             let has_room = share.grow(more);
-            seen.push(bytes);
-            if too_large && (seen.len() >= BEGINNING || !has_room) {
-                return Ok(RequestBody::once(seen.whole(), body, share, length, Why::TooLarge));
+            chunks.push(bytes);
+            if too_large && (chunks.len() >= PREFIX || !has_room) {
+                return Ok(RequestBody::once(chunks.join(), body, share, length, Why::TooLarge));
             }
             if !has_room {
-                return Ok(RequestBody::once(seen.whole(), body, share, length, Why::NoRoom));
+                return Ok(RequestBody::once(chunks.join(), body, share, length, Why::NoRoom));
             }
         }
-        Ok(RequestBody::Kept(seen.whole(), share))
+        Ok(RequestBody::Kept(chunks.join(), share))
     }
 
     fn once(
@@ -99,7 +99,7 @@ impl RequestBody {
         RequestBody::Once(Box::new(SingleUse { body: Mutex::new(Some(outgoing)), length, why, owners }))
     }
 
-    /// Whose memory it is kept in.
+    /// Returns the owners of the memory that it is kept in.
     pub fn owners(&self) -> Owners {
         match self {
             RequestBody::Kept(_, share) => share.owners(),
@@ -107,16 +107,16 @@ impl RequestBody {
         }
     }
 
-    /// All of it, if it is kept.
-    pub fn whole(&self) -> Option<&Bytes> {
+    /// Returns the whole body, if it is kept.
+    pub fn kept(&self) -> Option<&Bytes> {
         match self {
             RequestBody::Kept(bytes, _) => Some(bytes),
             RequestBody::Once(_) => None,
         }
     }
 
-    /// Reads what it asks for, as far as it is there.
-    pub fn asked(&self, headers: &HeaderMap) -> Option<Asked> {
+    /// Reads the request's parameters, as far as the body is there.
+    pub fn parameters(&self, headers: &HeaderMap) -> Option<Asked> {
         match self {
             RequestBody::Kept(bytes, _) => Content::Whole(bytes).asked(headers),
             RequestBody::Once(once) => {
@@ -127,7 +127,7 @@ impl RequestBody {
         }
     }
 
-    /// How long it is; if that is not known, how much of it came so far.
+    /// Returns its length, or how much of it has come if the length is not known.
     pub fn length(&self) -> u64 {
         match self {
             RequestBody::Kept(bytes, _) => bytes.len() as u64,
@@ -137,15 +137,15 @@ impl RequestBody {
         }
     }
 
-    /// The same body with other words.
-    pub fn rewritten(self, bytes: Vec<u8>) -> RequestBody {
+    /// Replaces the text of a kept body.
+    pub fn with_text(self, bytes: Vec<u8>) -> RequestBody {
         match self {
             RequestBody::Kept(_, share) => RequestBody::Kept(bytes.into(), share),
             once @ RequestBody::Once(_) => once,
         }
     }
 
-    /// The body of the next attempt; none if it was sent and is gone.
+    /// Returns the body for the next attempt, or none if it was sent and not kept.
     pub fn next(&self) -> Option<OutgoingBody> {
         match self {
             RequestBody::Kept(bytes, _) => Some(OutgoingBody { first: bytes.clone(), rest: None }),
@@ -161,7 +161,7 @@ impl RequestBody {
         }
     }
 
-    /// Takes a body back that was not sent.
+    /// Puts back a body that was not sent.
     pub fn put_back(&self, body: OutgoingBody) {
         if let RequestBody::Once(once) = self {
             *once.body.lock() = Some(body);
@@ -169,14 +169,14 @@ impl RequestBody {
     }
 }
 
-/// What was read so far: mostly one piece.
+/// The bytes read so far, mostly in one piece.
 #[derive(Default)]
-struct Seen {
+struct Chunks {
     first: Bytes,
     all: BytesMut,
 }
 
-impl Seen {
+impl Chunks {
     fn len(&self) -> usize {
         self.first.len() + self.all.len()
     }
@@ -192,10 +192,10 @@ impl Seen {
         self.all.extend_from_slice(&bytes);
     }
 
-    fn whole(self) -> Bytes {
+    fn join(self) -> Bytes {
         match self.first.len() {
             0 => self.all.freeze(),
-            1..=SMALL => Bytes::copy_from_slice(&self.first),
+            1..=MAX_COPIED => Bytes::copy_from_slice(&self.first),
             _ => self.first,
         }
     }
@@ -205,7 +205,7 @@ impl Seen {
 #[derive(Default)]
 pub(crate) struct OutgoingBody {
     first: Bytes,
-    /// What was not read yet, and the memory that what was read takes.
+    /// The part that was not read yet, and the memory that the first part takes.
     rest: Option<(BodyTimeout<Incoming>, Share)>,
 }
 

@@ -1,4 +1,4 @@
-//! What can be changed while it runs: limits and backoff windows.
+//! Changes of limits and backoff windows while the sidecar runs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

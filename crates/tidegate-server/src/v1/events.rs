@@ -1,7 +1,7 @@
-//! `GET /v1/events`: what happens, as it happens.
+//! `GET /v1/events`: events as they happen.
 //!
-//! Each listener has a task that puts events into a short channel, whose other end is the body of the answer: a listener
-//! who does not read stops his task and nobody else, and is response how much he missed.
+//! Each subscriber has a task that puts events into a short channel, whose other end is the body of the answer. A
+//! subscriber that does not read delays only its own task, and is told how many events it missed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,14 @@ use crate::error_format;
 use crate::events::Event;
 use crate::v1::Api;
 
-/// How many events wait for a listener who reads slowly, before he begins to lag.
+/// How many events wait for a slow subscriber before it begins to lag.
 const CAPACITY: usize = 64;
-/// How often something is sent to a listener although nothing happens: else nobody notices that he is gone.
+/// How often something is sent to a quiet subscriber. Otherwise a lost connection would go unnoticed.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 pub(super) fn stream(api: &Api) -> Response<Body> {
     let events = api.shared.events.subscribe();
-    // AcquireRequest after listening began, so that nobody misses the end.
+    // Checked after the subscription began, so that no subscriber misses the end.
     if !api.shared.lifecycle.is_ready() {
         return error_format::plain(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -64,7 +64,7 @@ async fn pass_on(mut events: Receiver<Arc<Event>>, listener: mpsc::Sender<Bytes>
     }
 }
 
-/// JSON has no line breaks in it, so each event is one line of data.
+/// Formats one event. JSON has no line breaks, so each event is one line of data.
 fn line(kind: &str, value: &serde_json::Value) -> Bytes {
     format!("event: {kind}\ndata: {value}\n\n").into()
 }

@@ -1,4 +1,4 @@
-//! `POST /v1/explain`: what a call would meet, request with the body of an acquire.
+//! `POST /v1/explain`: explains a call. The body is that of an acquire.
 
 use http::{Response, StatusCode};
 use hyper::body::Incoming;

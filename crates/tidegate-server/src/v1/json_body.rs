@@ -1,4 +1,4 @@
-//! What is sent to the sidecar's own routes: a small JSON object, and nothing that is not known.
+//! Bodies of requests to the sidecar's own routes: a small JSON object without unknown fields.
 
 use std::time::Duration;
 
@@ -13,15 +13,15 @@ use crate::error_format;
 use crate::lifecycle::Phase;
 use crate::v1::Api;
 
-/// How long such a body may be.
-const MOST: usize = 64 << 10;
-/// How long the rest of it may take when the sidecar is response to stop: what was not request yet holds nothing up.
-const WHEN_STOPPING: Duration = Duration::from_millis(900);
+/// The longest body.
+const MAX_BODY: usize = 64 << 10;
+/// How long the rest of a body may take when the sidecar stops. Such a request holds no permit yet.
+const REST_WHEN_STOPPING: Duration = Duration::from_millis(900);
 
-/// Reads a body that says something; an empty one says nothing, as `{}` does.
+/// Reads a body. An empty one counts as `{}`.
 ///
 /// # Errors
-/// The answer to whoever sent something else.
+/// Returns the answer to a request whose body is too long, too slow or invalid.
 pub(super) async fn read<T: DeserializeOwned>(
     api: &Api,
     body: Incoming,
@@ -29,11 +29,11 @@ pub(super) async fn read<T: DeserializeOwned>(
     let response = |status, code, message: &str| Box::new(error_format::plain(status, code, message));
     let stopping = async {
         api.shared.lifecycle.subscribe().wait_for(|phase| *phase != Phase::Serving).await.ok();
-        tokio::time::sleep(WHEN_STOPPING).await;
+        tokio::time::sleep(REST_WHEN_STOPPING).await;
     };
     let collected = tokio::select! {
         biased;
-        collected = tokio::time::timeout(api.shared.timeouts.client, Limited::new(body, MOST).collect()) => collected,
+        collected = tokio::time::timeout(api.shared.timeouts.client, Limited::new(body, MAX_BODY).collect()) => collected,
         () = stopping => {
             let message = "tidegate is stopping, and the body of the request did not come in time";
             return Err(response(StatusCode::SERVICE_UNAVAILABLE, "stopping", message));
@@ -62,7 +62,7 @@ pub(super) async fn read<T: DeserializeOwned>(
     };
     let text: &[u8] = if bytes.iter().all(u8::is_ascii_whitespace) { b"{}" } else { &bytes };
     match serde_json::from_slice(text) {
-        Ok(said) => Ok((said, bytes)),
+        Ok(value) => Ok((value, bytes)),
         Err(error) => Err(response(StatusCode::BAD_REQUEST, "bad_request", &format!("the body: {error}"))),
     }
 }

@@ -1,4 +1,4 @@
-//! Every limit as it stands, with where it is from.
+//! `GET /v1/limits`: all limits, how much of each is used, and its source.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ pub(super) fn json(api: &Api) -> Value {
     json!({ "limits": limits.iter().map(one).collect::<Vec<_>>() })
 }
 
-/// One of them as it is written.
+/// Returns one limit as it is written.
 pub(super) fn named(api: &Api, name: &str) -> Value {
     let active = api.shared.config.active();
     let written = configured_limits::limits(&active.config);
@@ -53,7 +53,7 @@ fn one(
     changes: &LimitChanges,
     now: Nanos,
 ) -> Value {
-    // What a loop has of its own is written once for all of them.
+    // The limits of single loops are written once for all loops.
     let of_loops = || {
         let (owner, rest) = limit.name.strip_prefix("loop:").and_then(|name| name.split_once('/'))?;
         (!owner.is_empty()).then(|| format!("loop:*/{rest}"))

@@ -1,4 +1,4 @@
-//! What the sidecar answers itself: permits, changes, and what it says of its own state.
+//! The sidecar's own API: permits, changes of limits, status.
 
 mod changes;
 mod events;
@@ -114,7 +114,7 @@ enum ApiRoute<'p> {
 }
 
 impl<'p> ApiRoute<'p> {
-    /// What a path means. Names have slashes in them, encoded or not.
+    /// Reads a path. Names have slashes in them, encoded or not.
     fn parse(path: &'p str) -> Result<ApiRoute<'p>, String> {
         if let Some(name) = path.strip_prefix("/v1/limits/") {
             return match name.strip_suffix("/reset") {
@@ -148,7 +148,7 @@ impl<'p> ApiRoute<'p> {
     }
 }
 
-/// Also says whose health it is, so that nobody takes another server on this port for a sidecar.
+/// Answers with the program's name and version, so that another server on this port is not taken for a sidecar.
 fn healthz() -> Response<Body> {
     json(StatusCode::OK, &serde_json::json!({ "ok": true, "tidegate": env!("CARGO_PKG_VERSION") }))
 }

@@ -1,4 +1,4 @@
-//! How the sidecar and its services are.
+//! `GET /v1/status`: the sidecar and its services.
 
 use serde_json::{Map, Value, json};
 use tidegate::{BackoffStatus, BreakerState, BreakerStatus};
@@ -39,7 +39,7 @@ pub(super) fn json(api: &Api) -> Value {
     })
 }
 
-/// Where state is kept, and what is wrong with that.
+/// Returns where state is kept, and the last error there.
 fn state_of(api: &Api) -> Value {
     let path = api.shared.gate.state_path().map(|path| path.display().to_string());
     json!({ "path": path, "trouble": api.shared.gate.state_trouble() })

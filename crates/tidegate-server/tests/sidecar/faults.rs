@@ -1,4 +1,4 @@
-//! Upstreams that reset, stall, lie or never end: an error to that caller, and nobody else is harmed.
+//! Upstreams that reset, stall, lie or never end: an error for that caller, and no effect on others.
 
 use http_body_util::BodyExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,7 +11,7 @@ const NO_RETRIES: &str = "retry = { max_retries = 0 }";
 
 #[tokio::test]
 async fn who_cannot_be_reached_is_a_502() {
-    // Nobody listens there, and it is reserved for that.
+    // No process listens there: the port is reserved.
     let server = sidecar("http://127.0.0.1:1", NO_RETRIES).await;
     let reply = post(&server, "/api/x", "").await;
     assert_eq!(

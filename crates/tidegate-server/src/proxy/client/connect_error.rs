@@ -1,4 +1,4 @@
-//! Why an upstream could not be connected to, in words for the caller and the log, and how often the log says so.
+//! Why an upstream could not be connected to, and how often the log says so.
 
 use std::error::Error;
 use std::io;

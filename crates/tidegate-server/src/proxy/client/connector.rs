@@ -1,6 +1,6 @@
-//! How an upstream is connected to: name look-up, TCP, a proxy where the environment names one, TLS where the URL says so.
+//! Connects to upstreams: name look-up, TCP, a proxy if the environment names one, TLS if the URL says so.
 //!
-//! One deadline covers all of it. Each stage has its own error, so that a caller is told what failed.
+//! One deadline covers all stages. Each stage has its own error, so that a caller learns what failed.
 
 use std::io;
 use std::net::SocketAddr;
@@ -34,11 +34,11 @@ use crate::outbound_proxies::{Proxies, sensitive};
 #[derive(Clone)]
 pub(super) struct Connector {
     proxies: Proxies,
-    /// Offers what an upstream may speak.
+    /// Offers the protocols that an upstream may speak.
     tls: TlsConnector,
-    /// Offers nothing: a proxy is spoken to in HTTP/1.1.
+    /// Offers no protocol: proxies speak HTTP/1.1.
     tls_to_proxy: TlsConnector,
-    /// Asked for room if there is no file for a connection.
+    /// Closes idle connections if there is no descriptor for a new one.
     pub descriptors: Arc<Descriptors>,
     /// How long all stages may take together.
     pub within: Duration,
@@ -47,7 +47,7 @@ pub(super) struct Connector {
 /// A connection that was made.
 pub(super) struct Connected {
     pub stream: Stream,
-    /// Whether a proxy is at the other end that wants whole URLs.
+    /// Whether a proxy is at the other end that expects absolute URLs.
     pub to_proxy: bool,
     /// Whether HTTP/2 was agreed on.
     pub http2: bool,
@@ -91,7 +91,7 @@ impl Deadline {
 }
 
 impl Connector {
-    /// `upgrades`: for requests that want their connection to become something else, which only HTTP/1.1 can do.
+    /// Makes a connector. `upgrades` is for requests that ask to upgrade their connection, which only HTTP/1.1 can do.
     pub fn new(
         within: Duration,
         proxies: Proxies,
@@ -118,7 +118,7 @@ impl Connector {
         Ok(Connected { stream: Stream::Tls(Box::new(stream)), to_proxy, http2 })
     }
 
-    /// Connects to a proxy, and through it where a tunnel is needed. Says whether the proxy wants whole URLs.
+    /// Connects to a proxy, and through it where a tunnel is needed. Returns whether the proxy expects absolute URLs.
     async fn through(
         &self,
         proxy: &Intercept,
@@ -134,7 +134,7 @@ impl Connector {
         };
         let at = Target::of(proxy.uri(), default);
         let mut stream = Stream::Tcp(at.connect(&self.descriptors, deadline).await?);
-        // Before anything is said on it: what is said first may be the password.
+        // TLS comes first: the first bytes after it may be the password.
         if scheme == "https" {
             stream = Stream::Tls(Box::new(at.secure(&self.tls_to_proxy, stream, deadline).await?));
         }
@@ -206,8 +206,7 @@ impl Target {
         deadline.bound("the name look-up", found).await
     }
 
-    /// Connects to whichever address answers first. Without a file for that, idle connections are closed, and it is tried
-    /// again.
+    /// Connects to the address that answers first. If there is no descriptor, closes idle connections and tries again.
     async fn connect(
         &self,
         descriptors: &Descriptors,
@@ -228,7 +227,7 @@ impl Target {
             let mut connector = HttpConnector::new_with_resolver(Resolved(addresses));
             connector.enforce_http(false);
             connector.set_nodelay(true);
-            // It is divided between the addresses, so that one that is silent leaves time for the next.
+            // The timeout is divided between the addresses, so that a silent one leaves time for the next.
             connector.set_connect_timeout(Some(deadline.within));
             let uri = Uri::builder().scheme("http").authority(self.to_string()).path_and_query("/").build();
             let uri = uri.map_err(|error| ConnectError::tcp(&self.to_string(), &error))?;
@@ -260,7 +259,7 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// A resolver that knows the answer.
+/// A resolver with a fixed answer.
 #[derive(Clone)]
 struct Resolved(Vec<SocketAddr>);
 

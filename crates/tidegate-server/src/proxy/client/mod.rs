@@ -1,7 +1,8 @@
-//! Sends requests to upstreams, on connections that are kept.
+//! Sends requests to upstreams, on pooled connections.
 //!
-//! An HTTP/1.1 connection carries one call at a time and is moved by the task of that call, so a call needs no other task
-//! and wakes none. One of HTTP/2 carries as many as its peer allows, and is moved by a task of its own: see [`http2`].
+//! An HTTP/1.1 connection carries one call at a time and is driven by the task of that call, so a call needs no other task
+//! and wakes none. An HTTP/2 connection carries as many calls as its peer allows, and is driven by a task of its own: see
+//! [`http2`].
 //!
 //! A request is put on the wire at most once. If the upstream has closed a kept connection and nothing of the request was
 //! written there, the request goes on another connection. If an HTTP/2 upstream says that it did not process a request that
@@ -40,11 +41,11 @@ pub(crate) use upstream_body::UpstreamBody;
 pub(crate) struct Client {
     connector: Connector,
     proxies: Proxies,
-    /// Whether requests want their connection to become something else.
+    /// Whether requests ask to upgrade their connection.
     upgrades: bool,
-    /// How long an HTTP/1.1 connection is kept on which nothing is asked.
+    /// How long an idle HTTP/1.1 connection is kept.
     idle: Duration,
-    /// The pools of all upstreams; as few as there are upstreams in the configs, so looked through rather than hashed.
+    /// The pools of all upstreams. They are few, so a search is faster than a hash map.
     pools: RwLock<Vec<(Scheme, Authority, Arc<Pool>)>>,
 }
 
@@ -64,27 +65,27 @@ pub(crate) enum SendError {
     /// The connection broke off, and the request may have been processed.
     #[error("the connection broke off")]
     Broken(#[source] BoxError),
-    /// There is a connection, but the request may not leave any more: nothing was sent.
+    /// There is a connection, but the permit is too old: nothing was sent.
     #[error("the permit was too old when the connection was there")]
     Late(Box<Request<OutgoingBody>>),
 }
 
-/// A request before it is sent.
+/// Callbacks of a request before it is sent.
 pub(crate) trait Departure {
-    /// Hears that the request waits for a new connection. Nothing was sent.
-    fn waits(&self);
+    /// Notes that the request waits for a new connection. Nothing was sent.
+    fn connecting(&self);
 
-    /// Decides whether the request may still leave. There is a connection, and nothing was sent.
-    fn leaves(&self) -> bool;
+    /// Decides whether the request may still be sent. There is a connection, and nothing was sent.
+    fn may_send(&self) -> bool;
 }
 
 impl Client {
-    /// `descriptors` is asked for room if there is no file for a connection.
+    /// Makes a client. `descriptors` closes idle connections if there is no descriptor for a new one.
     pub fn new(timeouts: Timeouts, descriptors: Arc<Descriptors>) -> Client {
         Client::build(timeouts, descriptors, false)
     }
 
-    /// For requests that want their connection to become something else.
+    /// Makes a client for requests that ask to upgrade their connection.
     pub fn for_upgrades(timeouts: Timeouts, descriptors: Arc<Descriptors>) -> Client {
         Client::build(timeouts, descriptors, true)
     }
@@ -112,19 +113,19 @@ impl Client {
             let (kept, connection) = match pool.take() {
                 Some(kept) => (true, kept),
                 None => {
-                    departure.waits();
-                    // Boxed: it is large, rare, and else part of every call.
+                    departure.connecting();
+                    // Boxed: it is large, rare, and would be part of every call.
                     match Box::pin(pool.connect(&self.connector, &uri)).await {
                         Ok(connection) => (false, connection),
                         Err(why) => return Err(SendError::Unreached { why, request: Box::new(request) }),
                     }
                 }
             };
-            if !departure.leaves() {
+            if !departure.may_send() {
                 pool.put_back(connection);
                 return Err(SendError::Late(Box::new(request)));
             }
-            // The request, if its connection had ended before any of it was written, and how that was noticed.
+            // The request, if its connection had ended before any of it was written, and the error.
             let (unsent, why) = match connection {
                 Connection::Http1(mut http1) => {
                     pool.address(&mut request, &uri, http1.to_proxy);
@@ -159,7 +160,7 @@ impl Client {
         }
     }
 
-    /// Whether there was ever a connection to an upstream.
+    /// Returns whether there was ever a connection to an upstream.
     pub fn was_reached(&self, uri: &Uri) -> bool {
         self.pool(uri).reachability.was_reached()
     }
@@ -170,7 +171,7 @@ impl Client {
         pool.reachability.gave_up(pool.name(), attempts, took, why);
     }
 
-    /// Closes connections that were not used for long, as long as it is polled.
+    /// Closes connections that were idle for too long, for as long as the future is polled.
     pub async fn sweep(&self) {
         loop {
             tokio::time::sleep(self.idle / 4).await;
@@ -180,7 +181,7 @@ impl Client {
 
     fn pool(&self, uri: &Uri) -> Arc<Pool> {
         let (Some(scheme), Some(authority)) = (uri.scheme(), uri.authority()) else {
-            // No upstream is without: it is read as a whole URL.
+            // Unreachable: the `upstream` of a service is a whole URL.
             return Arc::new(Pool::new(uri, None, self.upgrades));
         };
         let known = |pools: &[(Scheme, Authority, Arc<Pool>)]| {
@@ -206,7 +207,7 @@ impl ConnectionHolder for Client {
     }
 }
 
-/// Makes a request one of HTTP/2. It may have been one of HTTP/1.1 for a connection that had been closed.
+/// Makes a request one of HTTP/2. It may have been made for an HTTP/1.1 connection that had been closed.
 fn for_http2(request: Request<OutgoingBody>, uri: &Uri) -> (Request<()>, OutgoingBody) {
     let (mut head, body) = request.into_parts();
     head.uri = uri.clone();

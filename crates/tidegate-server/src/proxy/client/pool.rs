@@ -1,4 +1,4 @@
-//! The connections to one upstream that wait for their next call.
+//! The pool of idle connections to one upstream.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,29 +20,29 @@ use crate::workers::WorkerId;
 /// The connections to one upstream.
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// What the log calls it.
+    /// Its name in the log.
     name: String,
-    /// What it is called by those who ask.
+    /// The value of the `Host` header.
     host: Option<HeaderValue>,
     proxy_auth: Option<HeaderValue>,
-    /// Each with when it came back; the latest is the last.
+    /// Each with the time of its return. The latest is the last.
     idle: Mutex<Vec<(Http1, Instant)>>,
     streams: Arc<Streams>,
-    /// Whether the last connection was one of HTTP/1.1, or none other can be.
+    /// Whether the last connection was one of HTTP/1.1, or HTTP/2 is not allowed.
     http1: AtomicBool,
     pub reachability: Reachability,
 }
 
-/// A connection that can be sent on.
+/// A connection that a request can be sent on.
 pub(super) enum Connection {
-    /// By one.
+    /// For one call.
     Http1(Http1),
-    /// By as many as there are slots.
+    /// For one stream of it.
     Http2(Slot),
 }
 
 impl Pool {
-    /// `only_http1`: no connection is to speak HTTP/2.
+    /// Makes a pool. With `only_http1` no connection speaks HTTP/2.
     pub fn new(uri: &Uri, proxy_auth: Option<HeaderValue>, only_http1: bool) -> Pool {
         let name = uri.authority().map_or_else(String::new, ToString::to_string);
         let http1 = only_http1 || uri.scheme() != Some(&Scheme::HTTPS);
@@ -62,7 +62,7 @@ impl Pool {
         &self.name
     }
 
-    /// Makes a request one of HTTP/1.1 for this upstream. Only proxies want to be told whole addresses.
+    /// Makes a request one of HTTP/1.1 for this upstream. Only proxies get absolute URLs.
     pub fn address(&self, request: &mut Request<OutgoingBody>, uri: &Uri, to_proxy: bool) {
         *request.uri_mut() = if to_proxy { uri.clone() } else { path_of(uri) };
         let headers = request.headers_mut();
@@ -74,10 +74,10 @@ impl Pool {
         }
     }
 
-    /// The connection that was used last, if it is still there: the others may rest until they are closed. One of another
-    /// thread is better than none, since a new one takes longer.
+    /// Takes the connection that was used last, so that the others may expire. A connection of another thread is better
+    /// than none, since a new one takes longer.
     pub fn take(&self) -> Option<Connection> {
-        // Most upstreams speak HTTP/1.1 only: their calls do not lock what is for HTTP/2.
+        // Most upstreams speak HTTP/1.1 only: their calls do not lock the HTTP/2 streams.
         if !self.http1.load(Ordering::Relaxed)
             && let Some(slot) = self.streams.take()
         {
@@ -96,7 +96,7 @@ impl Pool {
         self.idle.lock().push((http1, Instant::now()));
     }
 
-    /// Puts a connection back that was not sent on.
+    /// Puts back a connection on which nothing was sent.
     pub fn put_back(&self, connection: Connection) {
         if let Connection::Http1(mut http1) = connection
             && http1.is_ready(&mut Context::from_waker(Waker::noop()))
@@ -108,7 +108,7 @@ impl Pool {
     /// Connects, or waits for a connection that another call has begun to open.
     ///
     /// # Errors
-    /// Returns why there is none within the time that connecting may take.
+    /// Returns why there is no connection within the connect timeout.
     pub async fn connect(
         self: &Arc<Self>,
         connector: &Connector,
@@ -143,7 +143,7 @@ impl Pool {
     async fn open(self: Arc<Self>, connector: Connector, uri: Uri, opening: Opening) {
         let mut next = Some(opening);
         while let Some(opening) = next.take() {
-            // A little less than the calls have, so that they are told in which stage the time ran out.
+            // A little less time than the calls have, so that their error names the stage in which the time ran out.
             let deadline = Deadline::after(connector.within).sooner();
             match connector.connect(&uri, deadline).await {
                 Ok(connected) => match self.connected(connected, opening, deadline).await {
@@ -203,14 +203,14 @@ impl Pool {
         usize::from(http1.is_some()) + usize::from(self.streams.close_idle())
     }
 
-    /// Closes connections that were idle for so long, and those that the upstream has closed.
+    /// Closes connections that were idle for `idle`, and those that the upstream has closed.
     pub fn sweep(&self, idle: Duration) {
         let mut context = Context::from_waker(Waker::noop());
         self.idle.lock().retain_mut(|(http1, since)| since.elapsed() < idle && http1.is_ready(&mut context));
     }
 }
 
-/// The latest of the thread's own, else the latest.
+/// Takes the latest connection of the current thread, else the latest one.
 fn take_one(idle: &mut Vec<(Http1, Instant)>) -> Option<(Http1, Instant)> {
     let worker = WorkerId::current();
     match idle.iter().rposition(|(http1, _)| http1.worker == worker) {
@@ -219,7 +219,7 @@ fn take_one(idle: &mut Vec<(Http1, Instant)>) -> Option<(Http1, Instant)> {
     }
 }
 
-/// The upstream's name, without the port that goes without saying.
+/// Returns the upstream's host, without a default port.
 fn host(uri: &Uri) -> Option<HeaderValue> {
     let usual = if uri.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
     let host = match uri.port_u16() {

@@ -19,26 +19,26 @@ pub(crate) enum UpstreamBody {
     Http2(Box<http2::Reply>),
 }
 
-/// Read to its end, it leaves its connection to the next call; dropped before, it closes it.
+/// Returns its connection to the pool when it was read to its end. Dropped before that, it closes the connection.
 pub(crate) struct Http1Body {
     body: Incoming,
-    /// What has to be moved for the body to come; gone at its end.
+    /// The connection that must be driven for the body to come. None at the end.
     carried: Option<Box<(Http1, Arc<Pool>)>>,
-    /// Why it broke off, until that is told.
+    /// The error that is returned at the next poll.
     broken: Option<hyper::Error>,
 }
 
 impl UpstreamBody {
-    /// One that comes by itself.
+    /// Makes a body whose connection is driven elsewhere.
     pub(super) fn whole(body: Incoming) -> UpstreamBody {
         UpstreamBody::Http1(Http1Body { body, carried: None, broken: None })
     }
 
-    /// One that comes on this connection.
+    /// Makes a body that comes on this connection.
     pub(super) fn over(body: Incoming, http1: Http1, pool: Arc<Pool>) -> UpstreamBody {
         let mut answer = Http1Body { body, carried: Some(Box::new((http1, pool))), broken: None };
         if answer.body.is_end_stream() {
-            // Nobody will ask for a body that is not there.
+            // An empty body is never polled.
             answer.end(&mut Context::from_waker(Waker::noop()));
         }
         UpstreamBody::Http1(answer)
@@ -92,8 +92,8 @@ impl Http1Body {
         let Some((http1, _)) = this.carried.as_deref_mut() else {
             return Pin::new(&mut this.body).poll_frame(context);
         };
-        // What the connection is about to deliver is asked for first, else it does not read on. It wakes whoever drives
-        // it, so the body need not.
+        // The body is polled first, else the connection does not read on. The connection wakes the task that drives it, so
+        // the body need not.
         let mut quiet = Context::from_waker(Waker::noop());
         let mut frame = Pin::new(&mut this.body).poll_frame(&mut quiet);
         if frame.is_pending() {
@@ -101,8 +101,8 @@ impl Http1Body {
             frame = Pin::new(&mut this.body).poll_frame(&mut quiet);
         }
         match frame {
-            // All of it may have come at once. What was there before the break is to reach the client, and is written
-            // only when there is nothing to be read.
+            // Data and error may have come at once. The client must get the data that came before the break, which is
+            // written only when the body is pending.
             Poll::Ready(Some(Err(error))) => {
                 this.broken = Some(error);
                 context.waker().wake_by_ref();

@@ -1,4 +1,4 @@
-//! What somebody reports of the work that a permit was for.
+//! The report of a permit's holder: how the work ended, and what it cost.
 
 use std::collections::BTreeMap;
 
@@ -16,26 +16,26 @@ use super::acquire_request::{BadField, Units, units};
 pub(super) struct CompletionReport {
     /// The status of the upstream's reply, if there was one.
     status: Option<u16>,
-    /// Its headers.
+    /// The headers of that reply.
     #[serde(default)]
     headers: BTreeMap<String, Values>,
-    /// What it really cost, in our units or as the vendor's reply tells it.
+    /// The actual cost, in tidegate's units or as the vendor's reply states it.
     #[serde(default)]
     usage: Map<String, Value>,
-    /// What became of it, where that is not a matter of a status.
+    /// The outcome, where no status says it.
     outcome: Option<ReportedOutcome>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum ReportedOutcome {
-    /// It is done.
+    /// The work is done.
     Done,
-    /// It was turned away because of a limit.
+    /// A limit rejected the work.
     Refused,
-    /// There was no answer.
+    /// There was no reply.
     Failed,
-    /// It never got there.
+    /// The upstream was not reached.
     Unreached,
 }
 
@@ -48,7 +48,7 @@ enum Values {
 }
 
 impl CompletionReport {
-    /// How the work ended. The caller's own word goes before a status: there may be no reply behind it.
+    /// Returns the outcome of the work. A stated outcome takes precedence over a status.
     pub fn outcome(&self) -> Result<Outcome, BadField> {
         if self.status.is_some_and(|status| !(100..=599).contains(&status)) {
             return Err(("bad_request", "`status` is no status of HTTP".into()));
@@ -80,7 +80,8 @@ impl CompletionReport {
         Ok(outcome)
     }
 
-    /// Usage in a vendor's own words, as the body of a reply would have it: what is neither in our units nor a number.
+    /// Returns usage in a vendor's own fields, as the body of a reply would have it. Such usage has fields that are not
+    /// tidegate's units, or no numbers.
     fn vendors_usage(&self) -> Option<Vec<u8>> {
         let is_ours = |name: &String| !matches!(Dimension::from_name(name), Dimension::Custom(_));
         if self.usage.iter().all(|(name, value)| is_ours(name) && value.is_number()) {
@@ -118,7 +119,7 @@ impl CompletionReport {
     }
 }
 
-/// Headers without a status still say when to come back.
+/// Reads a refusal without a status. Its headers may still say when to retry.
 fn refused(headers: &HeaderMap) -> Outcome {
     if headers.is_empty() { Outcome::refused() } else { Outcome::reply(429_u16, headers) }
 }

@@ -1,7 +1,7 @@
-//! Permits for work that is not forwarded: ask, work, report.
+//! Permits for work that is not forwarded: acquire, work, report.
 //!
-//! Whoever asks waits on the open connection, in rank order; going away is leaving the queue. A grant that could not be
-//! delivered was never used, and goes back whole.
+//! A caller waits on its open connection, in rank order. It leaves the queue when the connection closes. A permit that
+//! could not be delivered is refunded as a whole.
 
 mod acquire_request;
 mod completion_report;
@@ -40,8 +40,8 @@ pub(super) async fn acquire(api: &Api, caller: &Caller, body: Incoming) -> Respo
     }
     let owner: Owner = caller.holder().cloned();
     let share_owner = caller.share_owner(call.stated_loop());
-    let what = request.what(|key| api.shared.gate.fingerprint(key));
-    let claim = match api.permits.claim(owner.clone(), share_owner, request.id(), &what) {
+    let identity = request.identity(|key| api.shared.gate.fingerprint(key));
+    let claim = match api.permits.claim(owner.clone(), share_owner, request.id(), &identity) {
         Ok(claim) => claim,
         Err(Claimed::Granted(permit, left)) => {
             let again = json!({ "permit": permit.to_string(), "waited_ms": 0, "expires_ms": millis(left) });
@@ -92,7 +92,7 @@ pub(super) async fn complete(api: &Api, caller: &Caller, id: &str, body: Incomin
         Ok((report, _)) => report,
         Err(response) => return *response,
     };
-    // Read before the permit is taken: whoever reports nonsense may report again.
+    // Parsed before the permit is taken: after an invalid report the caller may report again.
     let outcome = match report.outcome() {
         Ok(outcome) => outcome,
         Err((code, message)) => return error_format::plain(StatusCode::BAD_REQUEST, code, &message),
@@ -107,26 +107,26 @@ pub(super) fn cancel(api: &Api, caller: &Caller, id: &str) -> Response<Body> {
 
 /// `POST /v1/permits/{id}/renew`
 pub(super) fn renew(api: &Api, caller: &Caller, id: &str) -> Response<Body> {
-    let Some(number) = PermitId::parse(id) else { return gone(id, NoPermit::Unknown) };
+    let Some(number) = PermitId::parse(id) else { return no_permit(id, NoPermit::Unknown) };
     let lease = api.shared.config.active().config.permit_lease;
     match api.permits.renew(number, &caller.holder().cloned(), lease) {
         Ok(()) => answer(StatusCode::OK, &json!({ "permit": id, "expires_ms": millis(lease) })),
-        Err(why) => gone(id, why),
+        Err(why) => no_permit(id, why),
     }
 }
 
-/// Ends a permit. To end it twice in the same way is answered as the first time was.
+/// Ends a permit. A second request to end it in the same way gets the same answer.
 fn end(api: &Api, caller: &Caller, id: &str, end: End, how: impl FnOnce(tidegate::Permit)) -> Response<Body> {
-    let Some(number) = PermitId::parse(id) else { return gone(id, NoPermit::Unknown) };
+    let Some(number) = PermitId::parse(id) else { return no_permit(id, NoPermit::Unknown) };
     match api.permits.take(number, &caller.holder().cloned(), end) {
         Ok(permit) => how(permit),
         Err(NoPermit::Ended(before)) if before == end => {}
-        Err(why) => return gone(id, why),
+        Err(why) => return no_permit(id, why),
     }
-    answer(StatusCode::OK, &json!({ "permit": id, "state": word(end) }))
+    answer(StatusCode::OK, &json!({ "permit": id, "state": end_name(end) }))
 }
 
-fn gone(id: &str, why: NoPermit) -> Response<Body> {
+fn no_permit(id: &str, why: NoPermit) -> Response<Body> {
     match why {
         NoPermit::Unknown => error_format::plain(
             StatusCode::NOT_FOUND,
@@ -138,13 +138,13 @@ fn gone(id: &str, why: NoPermit) -> Response<Body> {
             error_format::plain(StatusCode::GONE, "expired", &message)
         }
         NoPermit::Ended(end) => {
-            let message = format!("{id} has ended: it was {}", word(end));
+            let message = format!("{id} has ended: it was {}", end_name(end));
             error_format::plain(StatusCode::CONFLICT, "already_ended", &message)
         }
     }
 }
 
-fn word(end: End) -> &'static str {
+fn end_name(end: End) -> &'static str {
     match end {
         End::Completed => "completed",
         End::Cancelled => "cancelled",

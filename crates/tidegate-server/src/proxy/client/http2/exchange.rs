@@ -145,7 +145,7 @@ pub(crate) struct Reply {
     /// How much is to come, if that was stated.
     left: Option<u64>,
     upload: Option<Upload>,
-    /// NoPermit once the stream is closed.
+    /// None once the stream is closed.
     slot: Option<Slot>,
     /// Whether the data has ended, and only trailers may come.
     trailers: bool,

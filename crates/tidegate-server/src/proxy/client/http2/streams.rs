@@ -52,7 +52,7 @@ pub(in super::super) enum Turn {
 /// Permission to open one stream. It must be held until the stream is closed.
 #[derive(Debug)]
 pub(in super::super) struct Slot {
-    /// NoPermit once the request is sent, so that it does not keep the connection open.
+    /// None once the request is sent, so that it does not keep the connection open.
     sender: Option<SendRequest<Bytes>>,
     id: u64,
     /// None if the slot was never given out.
