@@ -1,4 +1,4 @@
-//! `tidegate check`: whether a config file is right, and what it amounts to.
+//! `tidegate check`: checks a config file and prints its limits.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -61,7 +61,7 @@ impl Check {
             (Err(errors), true) => writeln!(out, "{}", errors_json(&file, errors)),
         };
         match written {
-            // Whoever read us has seen enough.
+            // The reader of the output has closed it, which is no error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
             other => other.context("cannot write the result")?,
         }
@@ -104,7 +104,7 @@ fn summary(out: &mut impl Write, file: &str, config: &Config) -> io::Result<()> 
     sources.iter().try_for_each(|source| writeln!(out, "  {source}"))
 }
 
-/// Where a service is and what it starts from, in a line.
+/// Describes a service in one line: its upstream and its preset.
 fn described(service: &ServiceConfig) -> String {
     let mut parts = vec![match &service.upstream {
         Some(url) => without_secrets(url),
@@ -164,7 +164,7 @@ fn error_json(error: &ConfigError) -> Value {
     })
 }
 
-/// A URL without what may be a password or a key in it.
+/// Returns a URL without parts that may be a password or a key.
 fn without_secrets(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
