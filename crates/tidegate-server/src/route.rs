@@ -39,11 +39,11 @@ pub(crate) struct UrlHints<'p> {
 /// # Errors
 /// Returns a sentence that says what is wrong with the hints.
 pub(crate) fn route(path: &str) -> Result<Route<'_>, String> {
-    let (mut first, mut rest) = first_word(path);
+    let (mut first, mut rest) = first_segment(path);
     let mut hints = UrlHints::default();
     if let Some(text) = first.strip_prefix('~') {
         hints = read_hints(text)?;
-        (first, rest) = first_word(rest);
+        (first, rest) = first_segment(rest);
         if first.is_empty() || OWN.contains(&first) {
             return Err("after the hints of the URL comes a service: `/~{loop}/{service}/…`".into());
         }
@@ -55,7 +55,7 @@ pub(crate) fn route(path: &str) -> Result<Route<'_>, String> {
     })
 }
 
-fn first_word(path: &str) -> (&str, &str) {
+fn first_segment(path: &str) -> (&str, &str) {
     let path = path.strip_prefix('/').unwrap_or(path);
     path.split_at(path.find('/').unwrap_or(path.len()))
 }

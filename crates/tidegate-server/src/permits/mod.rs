@@ -99,7 +99,7 @@ impl Permits {
         self.table.lock().live.len()
     }
 
-    /// Claims an id, if the caller chose one. `request` describes the request.
+    /// Claims an id, if the caller chose one. `identity` describes the request.
     ///
     /// # Errors
     /// Returns an error if the id is taken, or if the share of the caller is used up.
@@ -108,16 +108,16 @@ impl Permits {
         owner: Owner,
         share_owner: ShareOwner,
         id: Option<&str>,
-        request: &str,
+        identity: &str,
     ) -> Result<Claim, Claimed> {
         let id: Option<Arc<str>> = id.map(Into::into);
         let mut table = self.table.lock();
         if let Some(id) = &id {
-            table.find(&owner, id, request)?;
+            table.find(&owner, id, identity)?;
         }
         table.admits(&share_owner).map_err(Claimed::Full)?;
         if let Some(id) = &id {
-            table.claim(&owner, id, request);
+            table.claim(&owner, id, identity);
         }
         drop(table);
         Ok(Claim { permits: self.clone(), owner, share_owner, id })

@@ -1,4 +1,4 @@
-//! The permits that are out, and how the ended_order ones ended.
+//! The permits that are out, and how the latest ones ended.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -34,16 +34,16 @@ pub(super) struct Live {
 /// The request behind an id.
 #[derive(Debug)]
 struct Named {
-    request: Box<str>,
+    identity: Box<str>,
     /// None while the call waits.
     permit: Option<PermitId>,
 }
 
 impl Table {
     /// Checks whether an id is free.
-    pub fn find(&self, owner: &Owner, id: &Arc<str>, request: &str) -> Result<(), Claimed> {
+    pub fn find(&self, owner: &Owner, id: &Arc<str>, identity: &str) -> Result<(), Claimed> {
         if let Some(named) = self.ids.get(&(owner.clone(), id.clone())) {
-            let granted = named.permit.filter(|_| *named.request == *request);
+            let granted = named.permit.filter(|_| *named.identity == *identity);
             let live = granted.and_then(|permit| Some((permit, self.live.get(&permit)?)));
             return Err(live.map_or(Claimed::Taken, |(permit, live)| {
                 Claimed::Granted(permit, live.until.saturating_duration_since(Instant::now()))
@@ -53,8 +53,8 @@ impl Table {
     }
 
     /// Claims an id that is free.
-    pub fn claim(&mut self, owner: &Owner, id: &Arc<str>, request: &str) {
-        self.ids.insert((owner.clone(), id.clone()), Named { request: request.into(), permit: None });
+    pub fn claim(&mut self, owner: &Owner, id: &Arc<str>, identity: &str) {
+        self.ids.insert((owner.clone(), id.clone()), Named { identity: identity.into(), permit: None });
     }
 
     /// Checks whether an owner may have one more permit.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  request ─► its service, its address ─► its body, as far as it can be kept ─► which call it is
-//!          ─► the gate: wait, send, judge, send again ─► the reply as it comes, and the permit with it
+//!          ─► the gate: wait, send, read the outcome, retry ─► the reply as it comes, and the permit with it
 //! ```
 //!
 //! No byte of a reply goes to the client while another attempt is possible. From its first byte on the reply is streamed.
@@ -47,7 +47,7 @@ use crate::span;
 use attempt::{Failed, Head, Reply, UnsentAttempts, send};
 use client::Client;
 use rejected::Rejected;
-use reply_body::Proxied;
+use reply_body::ProxiedBody;
 use request_body::RequestBody;
 use upgrade::UpgradeRequest;
 
@@ -74,7 +74,7 @@ pub(crate) struct Prepared {
     call: Call,
     head: Head,
     request_body: RequestBody,
-    /// Whether to remove the usage from the stream: the sidecar parameters for it, and the caller did not.
+    /// Whether to remove the usage from the stream: the sidecar asked for it, and the caller did not.
     hide_usage: bool,
     /// Moved into the reply.
     counted: Option<Counted>,
@@ -218,7 +218,7 @@ impl Prepared {
                     upgrade_request.start(agreed, shared, counted.take());
                     switched(reply)
                 }
-                _ => pass_on(reply, *hide_usage, counted.take()),
+                _ => stream_reply(reply, *hide_usage, counted.take()),
             },
             Err(ExecuteError::Refused(refused)) => {
                 shared.events.publish(|| Event::refused(call.service(), &refused));
@@ -289,7 +289,7 @@ fn failed_response(
     is_last: bool,
 ) -> Response<Body> {
     let mut response = match failed {
-        Failed::Reply(reply) => pass_on(*reply, false, counted),
+        Failed::Reply(reply) => stream_reply(*reply, false, counted),
         failed => {
             let (status, code, message) = failed.error(attempts, elapsed);
             let mut response = format.error(status, code, &message);
@@ -303,23 +303,23 @@ fn failed_response(
     response
 }
 
-fn pass_on(reply: Reply, hide_usage: bool, counted: Option<Counted>) -> Response<Body> {
+fn stream_reply(reply: Reply, hide_usage: bool, counted: Option<Counted>) -> Response<Body> {
     let (mut parts, body) = reply.into_parts();
     headers::to_client(&mut parts.headers);
-    // Compressed events cannot be removed: the caller sees one more than it parameters for.
+    // Compressed events cannot be removed: the caller sees one more than it asked for.
     let hide_usage = hide_usage && !parts.headers.contains_key(CONTENT_ENCODING);
     if hide_usage {
         parts.headers.remove(CONTENT_LENGTH);
     }
     // hyper sets the version of the client's connection.
     parts.version = http::Version::HTTP_11;
-    Response::from_parts(parts, Body::Proxied(Box::pin(Proxied::new(body, hide_usage, counted))))
+    Response::from_parts(parts, Body::Proxied(Box::pin(ProxiedBody::new(body, hide_usage, counted))))
 }
 
 /// Returns the upstream's 101 reply. Its headers belong to one connection and are written anew.
 fn switched(reply: Reply) -> Response<Body> {
     let protocol = reply.headers().get(UPGRADE).cloned();
-    let mut response = pass_on(reply, false, None);
+    let mut response = stream_reply(reply, false, None);
     if let Some(protocol) = protocol {
         upgrade::insert(response.headers_mut(), protocol);
     }

@@ -14,24 +14,24 @@ use crate::body::BoxError;
 use crate::lifecycle::Counted;
 
 /// An upstream's reply as it is streamed. It holds the permit of the call.
-pub(super) struct Proxied {
+pub(super) struct ProxiedBody {
     body: ReplyBody<BodyTimeout<UpstreamBody>>,
     /// Removes the usage that the client did not ask for. None at the end.
     hidden: Option<Hidden>,
     _counted: Option<Counted>,
 }
 
-impl Proxied {
+impl ProxiedBody {
     pub fn new(
         body: ReplyBody<BodyTimeout<UpstreamBody>>,
         hide_usage: bool,
         counted: Option<Counted>,
-    ) -> Proxied {
-        Proxied { body, hidden: hide_usage.then(Hidden::default), _counted: counted }
+    ) -> ProxiedBody {
+        ProxiedBody { body, hidden: hide_usage.then(Hidden::default), _counted: counted }
     }
 }
 
-impl Body for Proxied {
+impl Body for ProxiedBody {
     type Data = Bytes;
     type Error = BoxError;
 

@@ -41,14 +41,15 @@ impl UpgradeRequest {
     /// Reads the upgrade that a request asks for.
     pub fn of(request: &mut Request<Incoming>) -> Option<UpgradeRequest> {
         let headers = request.headers();
-        let says = |value: &HeaderValue| {
-            let words = value.to_str().unwrap_or_default().split(',');
-            words.map(str::trim).any(|word| word.eq_ignore_ascii_case("upgrade"))
+        let names_upgrade = |value: &HeaderValue| {
+            let options = value.to_str().unwrap_or_default().split(',');
+            options.map(str::trim).any(|option| option.eq_ignore_ascii_case("upgrade"))
         };
         let protocol = headers.get(UPGRADE)?.clone();
         // h2c concerns one connection only, and a client can speak HTTP/2 to the sidecar without an upgrade.
         let ours = protocol.as_bytes().eq_ignore_ascii_case(b"h2c");
-        let wants = request.version() == Version::HTTP_11 && headers.get_all(CONNECTION).iter().any(says);
+        let wants =
+            request.version() == Version::HTTP_11 && headers.get_all(CONNECTION).iter().any(names_upgrade);
         (wants && !ours).then(|| {
             let place = request.extensions_mut().remove();
             UpgradeRequest { client: hyper::upgrade::on(request), protocol, place }

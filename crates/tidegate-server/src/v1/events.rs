@@ -35,7 +35,7 @@ pub(super) fn stream(api: &Api) -> Response<Body> {
         );
     }
     let (sender, receiver) = mpsc::channel(CAPACITY);
-    tokio::spawn(pass_on(events, sender));
+    tokio::spawn(forward_events(events, sender));
     let mut response = Response::new(Body::Events(receiver));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -43,13 +43,13 @@ pub(super) fn stream(api: &Api) -> Response<Body> {
     response
 }
 
-async fn pass_on(mut events: Receiver<Arc<Event>>, listener: mpsc::Sender<Bytes>) {
+async fn forward_events(mut events: Receiver<Arc<Event>>, subscriber: mpsc::Sender<Bytes>) {
     let mut text = Bytes::from_static(b": tidegate\n\n");
     let mut ends = false;
-    while listener.send(text).await.is_ok() && !ends {
+    while subscriber.send(text).await.is_ok() && !ends {
         let next = tokio::select! {
             next = tokio::time::timeout(KEEP_ALIVE, events.recv()) => next,
-            () = listener.closed() => return,
+            () = subscriber.closed() => return,
         };
         text = match next {
             Ok(Ok(event)) => {
