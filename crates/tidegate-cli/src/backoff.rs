@@ -1,4 +1,4 @@
-//! `tidegate backoff`: having everybody stay away from something, or come back to it.
+//! `tidegate backoff`: opens and closes backoff windows of the running sidecar.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ impl Backoff {
     }
 }
 
-/// What became of a window that was to end. That none was open is no failure: nothing holds these calls back.
+/// Prints the result of closing a window. It is no error if none was open: nothing holds these calls back.
 fn cleared(key: &str, told: &Value) -> String {
     if told["cleared"] != false {
         return format!("calls to {key} are not held back any more\n");

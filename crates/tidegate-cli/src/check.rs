@@ -1,4 +1,4 @@
-//! `tidegate check`: whether a config file is right, and what it amounts to.
+//! `tidegate check`: checks a config file and prints its limits.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tidegate_core::Config;
 use tidegate_core::config::presets;
 use tidegate_core::config::{ConfigError, ConfigErrors, Document, ServiceConfig, schema};
-use tidegate_server::in_force::{self, InForce};
+use tidegate_server::configured_limits::{self, ConfiguredLimit};
 use tidegate_sim::ScenarioFile;
 
 use crate::config_file::config_path;
@@ -61,7 +61,7 @@ impl Check {
             (Err(errors), true) => writeln!(out, "{}", errors_json(&file, errors)),
         };
         match written {
-            // Whoever read us has seen enough.
+            // The reader of the output has closed it, which is no error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
             other => other.context("cannot write the result")?,
         }
@@ -84,7 +84,7 @@ fn summary(out: &mut impl Write, file: &str, config: &Config) -> io::Result<()> 
         writeln!(out, "  {name:width$}  {}", described(service))?;
     }
 
-    let limits = in_force::limits(config);
+    let limits = configured_limits::limits(config);
     if limits.is_empty() {
         return writeln!(out, "limits: none");
     }
@@ -96,7 +96,7 @@ fn summary(out: &mut impl Write, file: &str, config: &Config) -> io::Result<()> 
         writeln!(out, "  {name:name_width$}  {amount:amount_width$}  {}", limit.from())?;
     }
     // Many limits share one source.
-    let mut sources: Vec<String> = limits.iter().filter_map(InForce::evidence).collect();
+    let mut sources: Vec<String> = limits.iter().filter_map(ConfiguredLimit::evidence).collect();
     sources.dedup();
     if !sources.is_empty() {
         writeln!(out, "sources of presets, which replies correct:")?;
@@ -104,7 +104,7 @@ fn summary(out: &mut impl Write, file: &str, config: &Config) -> io::Result<()> 
     sources.iter().try_for_each(|source| writeln!(out, "  {source}"))
 }
 
-/// Where a service is and what it starts from, in a line.
+/// Describes a service in one line: its upstream and its preset.
 fn described(service: &ServiceConfig) -> String {
     let mut parts = vec![match &service.upstream {
         Some(url) => without_secrets(url),
@@ -136,7 +136,7 @@ fn summary_json(file: &str, config: &Config, warnings: &[ConfigError]) -> Value 
     };
     let services: serde_json::Map<String, Value> =
         config.services.iter().map(|(name, found)| (name.clone(), service(found))).collect();
-    let limits: Vec<Value> = in_force::limits(config).iter().map(InForce::json).collect();
+    let limits: Vec<Value> = configured_limits::limits(config).iter().map(ConfiguredLimit::json).collect();
     json!({
         "file": file,
         "ok": true,
@@ -164,7 +164,7 @@ fn error_json(error: &ConfigError) -> Value {
     })
 }
 
-/// A URL without what may be a password or a key in it.
+/// Returns a URL without parts that may be a password or a key.
 fn without_secrets(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };

@@ -1,4 +1,4 @@
-//! Which config file a command means, and what it says.
+//! Finds and reads the config file of a command.
 
 use std::path::{Path, PathBuf};
 
@@ -7,15 +7,15 @@ use tidegate::config::ConfigError;
 
 use crate::Misuse;
 
-/// The config that is used if there is one and none is named.
+/// The config file that is used if none is named.
 const CONFIG: &str = "tidegate.toml";
 
-/// Returns the config file that was named, else the one of the working directory, whether it is there or not.
+/// Returns the named config file, else the one in the working directory, whether it exists or not.
 pub fn config_path(named: Option<&Path>) -> &Path {
     named.unwrap_or(Path::new(CONFIG))
 }
 
-/// Returns the config that was named, else the one that is there, else an empty one.
+/// Returns the named config, else the one in the working directory, else an empty one.
 pub fn config(named: Option<&Path>) -> Result<Config, Misuse> {
     let path = config_path(named);
     if named.is_none() && !path.exists() {
@@ -29,7 +29,7 @@ pub fn config(named: Option<&Path>) -> Result<Config, Misuse> {
     })
 }
 
-/// Returns the file that was named, else the one that is there.
+/// Returns the named file, else the one in the working directory if it exists.
 pub fn file(named: Option<PathBuf>) -> Option<PathBuf> {
     named.or_else(|| Some(PathBuf::from(CONFIG)).filter(|path| path.exists()))
 }

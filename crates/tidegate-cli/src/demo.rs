@@ -1,8 +1,8 @@
-//! `tidegate demo`: what tidegate does, seen in ten seconds, with no key and no network.
+//! `tidegate demo`: shows in ten seconds what tidegate does, without a key and without a network.
 //!
-//! Two equal APIs take twenty requests a second each. On both, three loops have the same jobs: a user, a few agents and
-//! a batch. On one they call as programs do that know nothing of limits but to try again after a pause; on the other
-//! they go through a sidecar. Both sides run at the same time, in real time, and each API counts what it refused.
+//! Two equal APIs accept twenty requests a second each. On both, three loops have the same jobs: a user, a few agents and a
+//! batch. On one side they call as programs do that know of no limits and retry after a pause. On the other they go through
+//! a sidecar. Both sides run at the same time, in real time, and each API counts its refusals.
 
 mod jobs;
 mod show;
@@ -32,10 +32,10 @@ pub struct Demo {
     json: bool,
 }
 
-/// What both APIs take in a second.
+/// The requests a second that each API accepts.
 const RATE: u64 = 20;
 
-/// How often a terminal is drawn on, and a line written elsewhere.
+/// How often the table is drawn on a terminal, and a line is written elsewhere.
 const FRAME: Duration = Duration::from_millis(100);
 const LINE: Duration = Duration::from_secs(1);
 
@@ -62,7 +62,7 @@ impl Demo {
             let mut frame = 0_u32;
             while !sides.iter().all(|stage| stage.tally.is_over()) {
                 frame += 1;
-                // Until a time and not for one, so that the seconds are seconds.
+                // Sleeps until a time and not for a duration, so that rounds do not drift.
                 let next = began + pause * frame;
                 while Instant::now() < next && !sides.iter().all(|stage| stage.tally.is_over()) {
                     std::thread::sleep(FRAME.min(next.saturating_duration_since(Instant::now())));
@@ -81,7 +81,7 @@ impl Demo {
     }
 }
 
-/// One side: an API, who calls it, and what becomes of that.
+/// One side of the demo: an API, its callers and their results.
 struct Stage<'a> {
     api: &'a LimitedServer,
     side: Side,
@@ -93,7 +93,7 @@ impl Stage<'_> {
         Stage { api, side, tally: Arc::new(Tally::new(LOOPS.len())) }
     }
 
-    /// How it stands. What was refused is the API's own count, not the client's.
+    /// Returns the state of the side. Refusals are the API's own count, not the client's.
     fn count(&self) -> Count {
         let refused = self.api.counts().statuses.get(&429).copied().unwrap_or_default();
         self.tally.count(refused)

@@ -1,4 +1,4 @@
-//! `tidegate explain`: what tidegate understands, without doing anything.
+//! `tidegate explain`: explains replies and calls, and changes nothing.
 
 use clap::{Args, Subcommand};
 

@@ -1,4 +1,4 @@
-//! One HTTP request to a server on this machine, and its whole answer: all that a command needs of HTTP.
+//! One HTTP request to a server on this machine, and its whole reply.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -6,10 +6,10 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How much of an answer is read: more than a sidecar ever says.
-const MAX_ANSWER: u64 = 64 << 20;
+/// The most that is read of a reply: more than a sidecar ever sends.
+const MAX_REPLY: u64 = 64 << 20;
 
-/// Whom to ask.
+/// The server to ask.
 #[derive(Clone, Debug)]
 pub enum Peer {
     /// `host:port`
@@ -18,7 +18,7 @@ pub enum Peer {
     Unix(PathBuf),
 }
 
-/// What to send.
+/// The request to send.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request<'r> {
     pub method: &'r str,
@@ -28,52 +28,52 @@ pub struct Request<'r> {
     pub body: &'r str,
 }
 
-/// What came back.
+/// The reply.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
     pub body: String,
 }
 
-/// Sends a request and reads the answer. `patience` is for the connection and for every stretch of silence.
-pub fn ask(peer: &Peer, request: Request<'_>, patience: Duration) -> io::Result<Answer> {
-    let mut stream = peer.connect(patience)?;
+/// Sends a request and reads the reply. `timeout` is the timeout of the connection and of every read.
+pub fn ask(peer: &Peer, request: Request<'_>, timeout: Duration) -> io::Result<Answer> {
+    let mut stream = peer.connect(timeout)?;
     let authority = match peer {
         Peer::Tcp(authority) => authority,
-        // Whoever may open the socket is who started the sidecar: no name is asked for there.
+        // Over the socket the sidecar does not check the host.
         Peer::Unix(_) => "localhost",
     };
     let Request { method, path, headers, body } = request;
     let length = body.len();
-    // Version 1.0, so that the answer ends with the connection and never comes in chunks.
+    // Version 1.0, so that the reply ends with the connection and is never chunked.
     let text = format!(
         "{method} {path} HTTP/1.0\r\nhost: {authority}\r\ncontent-length: {length}\r\n{headers}\r\n{body}"
     );
     stream.write_all(text.as_bytes())?;
     let mut bytes = Vec::new();
-    stream.take(MAX_ANSWER).read_to_end(&mut bytes)?;
+    stream.take(MAX_REPLY).read_to_end(&mut bytes)?;
     parse(&bytes).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP"))
 }
 
-/// Bytes there and back.
+/// Sends bytes and reads the reply's bytes.
 trait Stream: Read + Write {}
 
 impl<S: Read + Write> Stream for S {}
 
 impl Peer {
-    fn connect(&self, patience: Duration) -> io::Result<Box<dyn Stream>> {
+    fn connect(&self, timeout: Duration) -> io::Result<Box<dyn Stream>> {
         match self {
             Peer::Tcp(authority) => {
-                let stream = connect(authority, patience)?;
-                stream.set_read_timeout(Some(patience))?;
-                stream.set_write_timeout(Some(patience))?;
+                let stream = connect(authority, timeout)?;
+                stream.set_read_timeout(Some(timeout))?;
+                stream.set_write_timeout(Some(timeout))?;
                 Ok(Box::new(stream))
             }
             #[cfg(unix)]
             Peer::Unix(path) => {
                 let stream = std::os::unix::net::UnixStream::connect(path)?;
-                stream.set_read_timeout(Some(patience))?;
-                stream.set_write_timeout(Some(patience))?;
+                stream.set_read_timeout(Some(timeout))?;
+                stream.set_write_timeout(Some(timeout))?;
                 Ok(Box::new(stream))
             }
             #[cfg(not(unix))]
@@ -91,10 +91,10 @@ impl fmt::Display for Peer {
     }
 }
 
-fn connect(authority: &str, patience: Duration) -> io::Result<TcpStream> {
+fn connect(authority: &str, timeout: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in authority.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, patience) {
+        match TcpStream::connect_timeout(&address, timeout) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
         }
@@ -109,7 +109,7 @@ fn parse(bytes: &[u8]) -> Option<Answer> {
     Some(Answer { status, body: body.to_owned() })
 }
 
-/// A word as a part of a path: everything but letters, digits, `-`, `_`, `.` and `~` is encoded.
+/// Encodes a segment of a path: everything but letters, digits, `-`, `_`, `.` and `~`.
 pub fn encoded(word: &str) -> String {
     let mut out = String::new();
     for byte in word.bytes() {

@@ -1,4 +1,4 @@
-//! `tidegate limit`: changing or forgiving a limit of the sidecar that runs.
+//! `tidegate limit`: changes or resets a limit of the running sidecar.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -75,7 +75,7 @@ impl Set {
     }
 }
 
-/// What a limit of that name is to be, as the sidecar is told. The name says what kind of limit it is.
+/// Returns the body of the request. The name of a limit says its kind.
 fn change(name: &str, to: &str) -> Result<Value, UnitError> {
     let mut words = name.rsplit('/');
     let last = words.next().unwrap_or_default();
@@ -83,7 +83,7 @@ fn change(name: &str, to: &str) -> Result<Value, UnitError> {
         "concurrency" | "throttled_concurrency" => Ok(json!({ "bound": parse_count(to)? })),
         "byte_budget" => Ok(json!({ "bound": parse_size(to)? })),
         _ => {
-            // Read here as well, so that a slip is told with its hint and changes nothing.
+            // Parsed here as well, so that a typo is reported with a hint and changes nothing.
             let dimension = Dimension::from_name(words.next().unwrap_or_default());
             parse_rate_of(to, &dimension)?.rate(&dimension)?;
             Ok(json!({ "rate": to }))

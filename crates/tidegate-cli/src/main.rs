@@ -1,5 +1,5 @@
-//! The `tidegate` command. Each subcommand is a file of its own; this one only picks it and turns its outcome
-//! into an exit code: 0 done, 1 the work failed, 2 the call or the config was wrong.
+//! The `tidegate` command. Each subcommand is a file of its own. This file picks it and turns its result into an exit code:
+//! 0 for success, 1 if the work failed, 2 if the arguments or the config were wrong.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -30,8 +30,8 @@ mod simulate;
 mod status;
 mod upstream;
 
-/// A proxied call takes and gives back memory forty times, some of it 8 KiB at once, which the system's allocator is slow at
-/// and scatters: a call takes 7 % less processor time with this one, and one that waits 17 KiB in place of 20.
+/// A proxied call allocates and frees memory forty times, some of it 8 KiB at once. With this allocator a call takes 7 %
+/// less processor time than with the system's, and a waiting call takes 17 KiB in place of 20.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -78,15 +78,15 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("tidegate: {}", told(&error));
+            eprintln!("tidegate: {}", format_error(&error));
             ExitCode::from(if error.is::<Misuse>() { 2 } else { 1 })
         }
     }
 }
 
-/// An error and its causes in one line. A cause that the text before it already has is left out: many errors of other
-/// crates print their cause and give it as their source too.
-fn told(error: &anyhow::Error) -> String {
+/// Formats an error and its causes in one line. A cause that the text before it already has is left out: many errors of
+/// other crates print their cause and give it as their source too.
+fn format_error(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
         if text != cause && !text.contains(&format!(": {cause}")) {
@@ -96,13 +96,13 @@ fn told(error: &anyhow::Error) -> String {
     text
 }
 
-/// The text of a config file.
+/// Reads the text of a config file.
 fn config_text(path: &Path) -> Result<String, Misuse> {
     std::fs::read_to_string(path)
         .map_err(|error| Misuse(format!("cannot read the config {}: {error}", path.display())))
 }
 
-/// Writes to standard output; that whoever read it has seen enough is no failure.
+/// Writes to standard output. It is no error if its reader has closed it.
 fn print(text: &str) -> anyhow::Result<()> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -110,7 +110,7 @@ fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Says that no loop type has a name, and which are known.
+/// Returns the error for an unknown loop type, with the known ones.
 fn unknown_loop_type(name: &str, known: &[&str]) -> String {
     let known =
         if known.is_empty() { "the config has no [loop_types]".into() } else { suggested(name, known) };
@@ -119,7 +119,7 @@ fn unknown_loop_type(name: &str, known: &[&str]) -> String {
     )
 }
 
-/// Returns the name that may have been meant, and all that are known.
+/// Returns the name that was probably meant, and all known names.
 fn suggested(name: &str, known: &[&str]) -> String {
     match nearest(name, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`? Known are {}", known.join(", ")),
@@ -127,12 +127,12 @@ fn suggested(name: &str, known: &[&str]) -> String {
     }
 }
 
-/// What `${VAR}` in a config expands to.
+/// Returns the value of `${VAR}` in a config.
 fn environment(variable: &str) -> Option<String> {
     std::env::var(variable).ok()
 }
 
-/// The call or the config was wrong: nothing was tried.
+/// The arguments or the config were wrong: nothing was tried.
 #[derive(Debug)]
 struct Misuse(String);
 
@@ -152,11 +152,14 @@ mod tests {
     fn no_text_is_told_twice() {
         let taken = io::Error::new(io::ErrorKind::AddrInUse, "Address already in use (os error 98)");
         let wrapped = anyhow::Error::new(io::Error::other(taken)).context("cannot listen on 127.0.0.1:8429");
-        assert_eq!(told(&wrapped), "cannot listen on 127.0.0.1:8429: Address already in use (os error 98)");
+        assert_eq!(
+            format_error(&wrapped),
+            "cannot listen on 127.0.0.1:8429: Address already in use (os error 98)"
+        );
         let plain = anyhow::anyhow!("the disk is full").context("cannot write");
-        assert_eq!(told(&plain), "cannot write: the disk is full");
+        assert_eq!(format_error(&plain), "cannot write: the disk is full");
         let short = anyhow::anyhow!("no").context("not now");
-        assert_eq!(told(&short), "not now: no", "only a whole cause is one that was told");
+        assert_eq!(format_error(&short), "not now: no", "only a whole cause is one that was told");
     }
 
     #[test]

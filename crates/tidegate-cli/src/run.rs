@@ -1,8 +1,8 @@
-//! `tidegate run`: a program that nobody wants to touch, behind a sidecar.
+//! `tidegate run`: runs an unchanged program behind a sidecar.
 //!
-//! The program finds the sidecar by the variables that its SDKs take their base URL from. A sidecar that runs is
-//! used; else one is started that lives for as long as a `run` needs it ([`lease`] tells how, whoever starts, ends or
-//! is killed when). Everything else is the program's own: its standard streams, its signals, its exit code.
+//! The program finds the sidecar by the variables that its SDKs take their base URL from. A running sidecar is used; else
+//! one is started that lives for as long as a `run` needs it. [`lease`] explains what happens when processes start, end or
+//! are killed at the same time. Everything else is the program's own: its standard streams, its signals, its exit code.
 
 mod lease;
 mod notices;
@@ -66,16 +66,16 @@ pub struct Run {
 struct Joined {
     lease: Lease,
     sidecar: Sidecar,
-    /// Whether this `run` found it; else this `run` started it.
+    /// Whether this `run` found the sidecar. Otherwise this `run` started it.
     was_there: bool,
 }
 
-/// Waits until no `run` uses the sidecar behind a lock, and gives the lock, which is to be kept until that sidecar is
-/// gone. Without one, waits for ever.
+/// Waits until no `run` uses the sidecar behind a lock. Returns the lock, which must be kept until that sidecar is gone.
+/// Without a lock, waits for ever.
 pub async fn unused(lock: Option<Watched>) -> File {
     let Some(lock) = lock else { return std::future::pending().await };
     let (tell, told) = tokio::sync::oneshot::channel();
-    // A thread, and none of the runtime's: one of those could not be left waiting when the sidecar is told to stop.
+    // A thread outside of the runtime: the runtime would wait for a blocking task of its own when the sidecar stops.
     std::thread::spawn(move || tell.send(lock.unused()).ok());
     match told.await {
         Ok(file) => file,
@@ -105,7 +105,7 @@ impl Run {
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]).envs(&set).env("TIDEGATE_URL", sidecar.url());
         command.envs(variables::past_proxies(|name| std::env::var(name).ok()));
-        // Others may have the same name.
+        // Other loops may have the same name.
         let before = if self.quiet { None } else { sidecar.calls_of(&caller.loop_id) };
         let began = Instant::now();
         let ended = program::run(command, &lease)?;
@@ -141,8 +141,8 @@ impl Run {
         Ok(Joined { lease, sidecar, was_there })
     }
 
-    /// Returns where the sidecar listens that was started with the config file, whatever the file says now. One that
-    /// another `run` has for itself ends with that `run`, and is not shared.
+    /// Returns the address of the sidecar that was started with the config file, whatever the file says now. A sidecar that
+    /// another `run` started for itself alone ends with that `run`, and is not shared.
     fn running(&self) -> Option<String> {
         let running = running::with_config(config_path(self.config.as_deref()))?;
         match (running.listen.ends_with(":0"), running.private) {
@@ -152,7 +152,7 @@ impl Run {
         }
     }
 
-    /// Tells something on standard error, unless that is to be quiet.
+    /// Writes a line to standard error, unless `quiet`.
     fn say(&self, line: String) {
         if !self.quiet {
             eprintln!("tidegate: {line}");

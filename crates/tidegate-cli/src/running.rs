@@ -1,20 +1,20 @@
-//! The sidecars that run: each records where it listens and which config and state it has.
+//! Records of running sidecars: the address, the config file and the state file of each.
 //!
-//! Commands find the sidecar of a config by its record, also while the file is wrong, emptied or gone. A record is a file
-//! in the runtime folder. The sidecar holds a lock on it for as long as it lives, so a record without a lock is left over
-//! from a process that was killed, and the next reader removes it.
+//! Commands find the sidecar of a config by its record, also while the file is invalid, empty or missing. A record is a
+//! file in the runtime folder. The sidecar holds a lock on it for as long as it lives. A record without a lock was left by
+//! a process that was killed, and the next reader removes it.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// A sidecar that runs.
+/// A running sidecar.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Running {
-    /// Where it was told to listen, as it was written.
+    /// The address as it was written.
     pub listen: String,
-    /// Where it listens.
+    /// The address that it listens on.
     pub address: String,
     /// Its config file.
     pub config: Option<PathBuf>,
@@ -27,9 +27,9 @@ pub struct Running {
     pub private: bool,
 }
 
-/// Returns a path in the one form that records have: absolute, with links on the way to the file resolved. The file
-/// itself may be gone.
-pub fn full(path: &Path) -> PathBuf {
+/// Returns a path in the form that records have: absolute, with links on the way to the file resolved. The file itself may
+/// be missing.
+pub fn canonical(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     match (absolute.parent().and_then(|folder| folder.canonicalize().ok()), absolute.file_name()) {
         (Some(folder), Some(name)) => folder.join(name),
@@ -39,12 +39,12 @@ pub fn full(path: &Path) -> PathBuf {
 
 /// Returns the sidecar that was started with a config file, the latest if there are several.
 pub fn with_config(config: &Path) -> Option<Running> {
-    let config = full(config);
+    let config = canonical(config);
     let found = all().into_iter().filter(|running| running.config.as_deref() == Some(&*config));
     found.max_by_key(|running| running.since)
 }
 
-/// Returns the sidecar that keeps another process from listening on an address.
+/// Returns the sidecar that occupies an address.
 pub fn at(listen: &str) -> Option<Running> {
     let wanted: Vec<SocketAddr> = listen.to_socket_addrs().ok()?.collect();
     let collide = |one: &SocketAddr, other: &SocketAddr| {
@@ -75,7 +75,7 @@ mod unix {
 
     const SUFFIX: &str = ".sidecar";
 
-    /// A record, there until this is dropped.
+    /// A record. It is removed on drop.
     pub struct Record {
         path: PathBuf,
         /// Holds the lock.
@@ -90,7 +90,7 @@ mod unix {
 
     /// Records a sidecar.
     pub fn record(running: &Running) -> anyhow::Result<Record> {
-        // Removes what killed ones left.
+        // Removes the records that killed sidecars left.
         all();
         let folder = runtime_dir()?;
         let name = format!("{}-{}", file_name(&running.address), std::process::id());
@@ -98,7 +98,7 @@ mod unix {
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft);
         let mut file = file.with_context(|| format!("cannot write {}", draft.display()))?;
-        // Locked before it has its name: a record that is seen without a lock is removed.
+        // Locked before it has its name: other processes remove a record without a lock.
         flock(&file, FlockOperation::LockExclusive).context("cannot lock the record")?;
         file.write_all(serde_json::to_string(running)?.as_bytes()).context("cannot write the record")?;
         std::fs::rename(&draft, &path).with_context(|| format!("cannot write {}", path.display()))?;

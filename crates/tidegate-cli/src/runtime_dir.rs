@@ -1,4 +1,4 @@
-//! The folder for what lives only as long as processes do: locks, logs and the records of running sidecars.
+//! The folder for files that live only as long as processes: locks, logs and the records of running sidecars.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use rustix::process::getuid;
 
-/// Returns the folder, which only this user can write to: in one that others can write to, they could hold our locks.
+/// Returns the folder, which only this user can write to. In a shared folder, other users could hold the locks.
 pub fn runtime_dir() -> anyhow::Result<PathBuf> {
     let uid = getuid().as_raw();
     let path = match std::env::var_os("XDG_RUNTIME_DIR").filter(|path| Path::new(path).is_dir()) {

@@ -20,11 +20,11 @@ use crate::running::{self, Record, Running};
 use crate::signals::{Reload, Stop};
 use crate::{Misuse, print};
 
-/// How many clients may be connected where files are plenty: each call that waits has a connection.
+/// The most clients that may be connected where descriptors are plenty. Each waiting call has a connection.
 const MAX_CONNECTIONS: usize = 16_384;
-/// Fewer files than this are worth a word at the start.
+/// The command warns at the start if fewer files than this may be open.
 const FEW_FILES: usize = 1_024;
-/// Files that the process itself has open at most, its state and its sockets above all, and those of each thread that serves.
+/// The most files that the process itself has open, mainly its state and its sockets, and those of each worker thread.
 /// Measured: 19 in all with two threads and state.
 const OWN_FILES: usize = 20;
 const WORKER_FILES: usize = 4;
@@ -106,7 +106,7 @@ impl Serve {
                 Some(listen) => builder.listen(listen),
                 None => builder,
             };
-            let server = builder.start().await.map_err(in_words)?;
+            let server = builder.start().await.map_err(with_advice)?;
             #[cfg(unix)]
             let private = lock.is_some() && server.listen().ends_with(":0");
             #[cfg(not(unix))]
@@ -118,28 +118,28 @@ impl Serve {
             #[cfg(not(unix))]
             let unused = std::future::pending::<()>();
             let mut unused = pin!(unused);
-            // Kept to the end: whoever waits for it is to find nobody listening.
+            // Kept to the end: a `run` that waits for the lock must find the address free.
             let _lock = loop {
                 tokio::select! {
-                    () = stop.told() => break None,
+                    () = stop.received() => break None,
                     lock = &mut unused => break Some(lock),
-                    () = reload.told() => server.reload(),
+                    () = reload.received() => server.reload(),
                 }
             };
-            // One that ends is not to be found.
+            // A sidecar that is ending must not be found.
             drop(record);
             let hurried = Notify::new();
             let told_again = async {
-                stop.told().await;
+                stop.received().await;
                 hurried.notify_one();
-                stop.told().await;
+                stop.received().await;
             };
             tokio::select! {
                 () = server.stop_unless(Duration::from_secs(self.drain), hurried.notified()) => {}
                 () = told_again => {
                     tracing::error!("stopped by a third signal: the last state may not be written");
                     drop(last_lines);
-                    // Not by returning: the runtime waits for what still writes.
+                    // Exits here and does not return: the runtime would wait for tasks that still write.
                     std::process::exit(1);
                 }
             }
@@ -149,8 +149,8 @@ impl Serve {
 }
 
 impl Serve {
-    /// The folder for state that was named, else the one that the config names, else the usual one. A sidecar that listens
-    /// wherever there is room is one of many, and has none unless it is told so.
+    /// Returns the folder for state: the named one, else the one in the config, else the default one. A sidecar on a free
+    /// port is one of many, and has no state unless a folder is named.
     fn state_folder(&self) -> Result<Option<PathBuf>, Misuse> {
         if self.no_state || self.state.is_some() {
             return Ok(self.state.clone());
@@ -181,8 +181,8 @@ fn recorded(server: &Server, config: Option<&Path>, private: bool) -> Option<Rec
     let running = Running {
         listen: server.listen().to_owned(),
         address: server.address().to_string(),
-        config: config.map(running::full),
-        state: server.gate().state_path().map(running::full),
+        config: config.map(running::canonical),
+        state: server.gate().state_path().map(running::canonical),
         since: u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
         private,
     };
@@ -191,11 +191,11 @@ fn recorded(server: &Server, config: Option<&Path>, private: bool) -> Option<Rec
         .ok()
 }
 
-/// Whether the call, the config or the world is to blame.
-fn in_words(error: StartError) -> anyhow::Error {
+/// Adds advice to an error, and marks it as a misuse if the arguments or the config are to blame.
+fn with_advice(error: StartError) -> anyhow::Error {
     match error {
         StartError::State(StateError::InUse { path, owner }) => {
-            let used = running::full(&path);
+            let used = running::canonical(&path);
             let holder = running::all().into_iter().find(|running| running.state.as_deref() == Some(&*used));
             let (holder, address) = match holder {
                 Some(holder) => {
@@ -237,14 +237,14 @@ fn in_words(error: StartError) -> anyhow::Error {
     }
 }
 
-/// Every call that waits has a connection, and every connection is a file: raises the bound on open files as far as the system
-/// allows. Returns the bound, if there is one.
+/// Raises the limit on open files as far as the system allows: every waiting call has a connection, and every connection is
+/// a file. Returns the limit, if there is one.
 fn allow_many_files() -> Option<u64> {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-        // If it cannot be raised, fewer calls wait at a time.
+        // If the limit cannot be raised, fewer calls wait at a time.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
         getrlimit(Resource::Nofile).current
     }
@@ -252,8 +252,8 @@ fn allow_many_files() -> Option<u64> {
     None
 }
 
-/// How many clients may be connected where so many files may be open. The rest is for the process itself and for connections
-/// to upstreams: half where files are few, a quarter where they are many.
+/// Returns how many clients may be connected where this many files may be open. The rest is for the process itself and for
+/// connections to upstreams: half where files are few, a quarter where they are many.
 fn connections(files: Option<u64>, workers: NonZeroUsize) -> usize {
     let files = files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX);
     let free = files.saturating_sub(OWN_FILES.saturating_add(workers.get().saturating_mul(WORKER_FILES)));
@@ -268,7 +268,7 @@ fn connections(files: Option<u64>, workers: NonZeroUsize) -> usize {
     most
 }
 
-/// As many as may be used.
+/// Returns how many processors may be used.
 fn processors() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }

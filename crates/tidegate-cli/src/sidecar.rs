@@ -1,4 +1,4 @@
-//! The sidecar that runs: where it is, and what it answers.
+//! The client of a running sidecar: finds it and sends requests to it.
 
 use std::fmt;
 use std::io;
@@ -17,10 +17,10 @@ use crate::http::{Answer, Peer, Request, ask, encoded};
 use crate::running::{self, Running};
 use crate::{Misuse, environment};
 
-/// How long a sidecar on this machine may be silent.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The timeout of requests to a sidecar on this machine.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The variable in which a token is looked for unless another one is named.
+/// The variable that holds the token unless another one is named.
 const TOKEN: &str = "TIDEGATE_TOKEN";
 
 /// Which sidecar is meant.
@@ -49,7 +49,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// The token, if there is one.
+    /// Returns the token, if there is one.
     fn read(&self) -> Result<Option<String>, Misuse> {
         let named = self.token_env.as_deref();
         let token = std::env::var(named.unwrap_or(TOKEN)).ok().filter(|token| !token.is_empty());
@@ -64,7 +64,7 @@ impl Token {
 }
 
 impl Which {
-    /// The sidecar, if one is there.
+    /// Returns the sidecar, if one is running.
     pub fn find(&self) -> anyhow::Result<Option<Sidecar>> {
         let token = self.token.read()?;
         for peer in self.peers()? {
@@ -75,7 +75,7 @@ impl Which {
         Ok(None)
     }
 
-    /// The sidecar, or the reason why there is none.
+    /// Returns the sidecar, or an error that says why there is none.
     pub fn sidecar(&self) -> anyhow::Result<Sidecar> {
         self.find()?.with_context(|| {
             let peers: Vec<String> = self.peers().unwrap_or_default().iter().map(Peer::to_string).collect();
@@ -83,8 +83,8 @@ impl Which {
         })
     }
 
-    /// Where the sidecar may be, the likeliest first: the one that was started with this config file, whatever the file
-    /// says now; then where the file says, whatever else is wrong with it.
+    /// Returns the addresses to try, the likeliest first: that of the sidecar that was started with this config file,
+    /// whatever the file says now; then the one in the file, whatever else is wrong with it.
     fn peers(&self) -> anyhow::Result<Vec<Peer>> {
         match (&self.socket, &self.sidecar) {
             (Some(path), _) => return Ok(vec![Peer::Unix(path.clone())]),
@@ -101,7 +101,7 @@ impl Which {
                 let file = path.display().to_string();
                 Document::new(&text, &file, &environment).listen()
             }
-            // A file that was named must be there, unless a sidecar still runs with it.
+            // A named file must exist, unless a sidecar still runs with it.
             Err(error) if self.config.is_some() && recorded.is_none() => {
                 return Err(Misuse(format!("cannot read the config {}: {error}", path.display())).into());
             }
@@ -116,7 +116,7 @@ impl Which {
     }
 }
 
-/// What to do when no sidecar is found: names those that run with other configs.
+/// Returns what to do when no sidecar is found: names those that run with other configs.
 fn others() -> String {
     let shown = |running: Running| match running.config {
         Some(config) => format!("{} ({})", running.address, config.display()),
@@ -136,15 +136,15 @@ fn others() -> String {
 #[derive(Clone, Debug)]
 pub struct Sidecar {
     peer: Peer,
-    /// A line of a request's head, or nothing.
+    /// Returns a line of a request's head, or nothing.
     token: String,
 }
 
 impl Sidecar {
-    /// The sidecar that listens at an address, if something does.
+    /// Returns the sidecar that listens at an address, if a process does.
     ///
     /// # Errors
-    /// If something else listens there.
+    /// Returns an error if another program listens there.
     pub fn listening(listen: &str, token: &Token) -> anyhow::Result<Option<Sidecar>> {
         Ok(Sidecar::at(Peer::Tcp(listen.to_owned()), token.read()?)?)
     }
@@ -158,12 +158,12 @@ impl Sidecar {
         let token = token.map_or_else(String::new, |token| format!("x-tidegate-token: {token}\r\n"));
         let sidecar = Sidecar { peer, token };
         let request = Request { method: "GET", path: "/healthz", ..Request::default() };
-        let answer = match ask(&sidecar.peer, request, PATIENCE) {
+        let answer = match ask(&sidecar.peer, request, TIMEOUT) {
             Ok(answer) => answer,
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => return Ok(None),
-            // It accepted and closed at once: it ends.
+            // It accepted and closed at once: it is ending.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
-            // No socket was ever there, or none is left.
+            // The socket never existed, or was removed.
             Err(error)
                 if error.kind() == io::ErrorKind::NotFound && matches!(sidecar.peer, Peer::Unix(_)) =>
             {
@@ -179,7 +179,7 @@ impl Sidecar {
         Err(io::Error::new(io::ErrorKind::AddrInUse, words))
     }
 
-    /// Its URL, without a path; of a socket its path.
+    /// Returns its URL without a path, or the path of its socket.
     pub fn url(&self) -> String {
         match &self.peer {
             Peer::Tcp(authority) => format!("http://{authority}"),
@@ -187,40 +187,40 @@ impl Sidecar {
         }
     }
 
-    /// What it says of itself under a path.
+    /// Returns the JSON under a path.
     pub fn get(&self, path: &str) -> anyhow::Result<Value> {
         self.ask("GET", path, "")
     }
 
-    /// Returns how many calls of a loop came to it, if it knows and answers soon.
+    /// Returns how many calls of a loop reached it, if it knows and answers soon.
     pub fn calls_of(&self, loop_id: &str) -> Option<u64> {
-        self.soon(&format!("/v1/loops/{}", encoded(loop_id)))?["calls"].as_u64()
+        self.get_soon(&format!("/v1/loops/{}", encoded(loop_id)))?["calls"].as_u64()
     }
 
-    /// Whether the process that answers now is at least so old. False if it does not answer soon.
+    /// Returns whether the process that answers now is at least this old. False if it does not answer soon.
     pub fn has_run_for(&self, age: Duration) -> bool {
-        let uptime = self.soon("/v1/status").and_then(|status| status["uptime_ms"].as_u64());
+        let uptime = self.get_soon("/v1/status").and_then(|status| status["uptime_ms"].as_u64());
         uptime.is_some_and(|ms| u128::from(ms) >= age.as_millis())
     }
 
-    /// What it says of itself under a path, if it answers within a second.
-    fn soon(&self, path: &str) -> Option<Value> {
+    /// Returns the JSON under a path, if it answers within a second.
+    fn get_soon(&self, path: &str) -> Option<Value> {
         let request = Request { method: "GET", path, headers: &self.token, ..Request::default() };
         let answer = ask(&self.peer, request, Duration::from_secs(1)).ok()?;
         serde_json::from_str(&answer.body).ok()
     }
 
-    /// Asks it something that takes words to ask.
+    /// Sends a `POST` request.
     pub fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
         self.ask("POST", path, &body.to_string())
     }
 
-    /// Has something changed.
+    /// Sends a `PUT` request.
     pub fn put(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
         self.ask("PUT", path, &body.to_string())
     }
 
-    /// Has something ended.
+    /// Sends a `DELETE` request.
     pub fn delete(&self, path: &str) -> anyhow::Result<Value> {
         self.ask("DELETE", path, "")
     }
@@ -228,17 +228,18 @@ impl Sidecar {
     fn ask(&self, method: &str, path: &str, body: &str) -> anyhow::Result<Value> {
         let kind = if body.is_empty() { "" } else { "content-type: application/json\r\n" };
         let headers = &format!("{}{kind}", self.token);
-        let answer = ask(&self.peer, Request { method, path, headers, body }, PATIENCE)
+        let answer = ask(&self.peer, Request { method, path, headers, body }, TIMEOUT)
             .with_context(|| format!("the sidecar on {} does not answer", self.peer))?;
         let value: Value = serde_json::from_str(&answer.body).unwrap_or_default();
         if (200..300).contains(&answer.status) {
             return Ok(value);
         }
-        let told = Answered { status: answer.status, message: self.said(method, &answer, &value) };
-        Err(told.into())
+        let error =
+            ErrorReply { status: answer.status, message: self.error_message(method, &answer, &value) };
+        Err(error.into())
     }
 
-    fn said(&self, method: &str, answer: &Answer, value: &Value) -> String {
+    fn error_message(&self, method: &str, answer: &Answer, value: &Value) -> String {
         match (answer.status, value["error"]["message"].as_str()) {
             (401, _) if self.token.is_empty() => format!(
                 "the sidecar on {} asks for a token: put it into {TOKEN}, or name another variable by --token-env",
@@ -251,22 +252,22 @@ impl Sidecar {
     }
 }
 
-/// What a sidecar has against a request.
+/// An error reply of a sidecar.
 #[derive(Debug)]
-pub struct Answered {
+pub struct ErrorReply {
     pub status: u16,
     message: String,
 }
 
-impl fmt::Display for Answered {
+impl fmt::Display for ErrorReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Answered {}
+impl std::error::Error for ErrorReply {}
 
-/// The address at which this machine reaches what listens there: that of all interfaces is none.
+/// Returns the address at which this machine reaches a listener: the address of all interfaces is none.
 fn reachable(listen: &str) -> String {
     let Ok(address) = listen.parse::<SocketAddr>() else { return listen.to_owned() };
     let own = match address.ip() {

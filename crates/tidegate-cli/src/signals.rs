@@ -1,9 +1,9 @@
-//! When somebody wants a command to end, or to read its config again.
+//! Signals that end a command or make it read its config again.
 
 use std::io;
 
-/// Ctrl-C and SIGTERM, noticed from when this is made: before a command says that it is ready, since from then on it
-/// may be told to stop.
+/// Ctrl-C and SIGTERM. Signals are noticed from when this is made. A command makes it before it says that it is ready,
+/// since from then on it may be stopped.
 pub struct Stop {
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
@@ -25,8 +25,8 @@ impl Stop {
         Ok(Stop {})
     }
 
-    /// Waits for the next one.
-    pub async fn told(&mut self) {
+    /// Waits for the next signal.
+    pub async fn received(&mut self) {
         #[cfg(unix)]
         tokio::select! {
             _ = self.terminate.recv() => {}
@@ -37,7 +37,7 @@ impl Stop {
     }
 }
 
-/// SIGHUP, noticed from when this is made.
+/// SIGHUP. Signals are noticed from when this is made.
 pub struct Reload {
     #[cfg(unix)]
     hang_up: tokio::signal::unix::Signal,
@@ -54,8 +54,8 @@ impl Reload {
         Ok(Reload {})
     }
 
-    /// Waits for the next one.
-    pub async fn told(&mut self) {
+    /// Waits for the next signal.
+    pub async fn received(&mut self) {
         #[cfg(unix)]
         if self.hang_up.recv().await.is_some() {
             return;

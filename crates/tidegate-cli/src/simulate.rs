@@ -1,4 +1,4 @@
-//! `tidegate simulate`: a workload against limits and upstreams, in virtual time, before it meets the real ones.
+//! `tidegate simulate`: runs a workload against limits and upstreams in virtual time.
 
 mod sweep;
 
@@ -14,9 +14,9 @@ use crate::check::counted;
 use crate::{Misuse, config_text, environment, print};
 use sweep::{Seeds, Sweep};
 
-/// Events that a story tells at most.
+/// The most events of a story.
 const STORY: usize = 1_000;
-/// Runs that fit side by side; more of them are listed.
+/// The most runs that are shown side by side. More of them are listed.
 const SIDE_BY_SIDE: usize = 8;
 
 /// Play a workload against limits and upstreams, in virtual time.
@@ -51,7 +51,7 @@ pub struct Simulate {
     no_checks: bool,
 }
 
-/// What one run plays.
+/// The input of one run.
 struct Planned {
     subject: Subject,
     scenario: Scenario,
@@ -68,8 +68,8 @@ impl Simulate {
         }
     }
 
-    /// Every combination of what is swept, and every seed of each. All are read before any is played, so a
-    /// mistake in the last one does not cost the time of the others.
+    /// Returns every combination of the sweeps with every seed. All are parsed before the first run, so a mistake in the
+    /// last one does not cost the time of the others.
     fn plan(&self) -> anyhow::Result<Vec<Planned>> {
         let file = self.file.display().to_string();
         let text = config_text(&self.file)?;
@@ -134,7 +134,7 @@ impl Simulate {
         }
         if !self.json {
             print(&if runs.len() <= SIDE_BY_SIDE { show::compare(&runs) } else { show::list(&runs) })?;
-            // One story is enough to begin with; the others are a command away.
+            // One story is printed. The others are a command away.
             let mut broken = runs.iter().filter(|(_, report)| report.violation.is_some());
             if let Some((subject, report)) = broken.next() {
                 print(&format!("\n{}", show::broken(subject, report).unwrap_or_default()))?;
@@ -164,7 +164,7 @@ fn play(planned: &Planned, options: &Options) -> anyhow::Result<Report> {
     Ok(prove(&planned.scenario, planned.seed, options).map_err(|error| Misuse(error.to_string()))?)
 }
 
-/// Whether every promise was kept.
+/// Returns whether every promise was kept.
 fn verdict<'r>(reports: impl IntoIterator<Item = &'r Report>) -> anyhow::Result<()> {
     let broken = reports.into_iter().filter(|report| report.violation.is_some()).count();
     anyhow::ensure!(broken == 0, "a promise was not kept in {}", counted(broken, "run"));

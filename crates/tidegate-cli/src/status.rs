@@ -1,4 +1,4 @@
-//! `tidegate status`: how the sidecar that runs is.
+//! `tidegate status`: prints the state of the running sidecar.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ fn heading(url: &str, status: &Value) -> String {
     )
 }
 
-/// Why the config file is not in force, if it is not.
+/// Returns why the config file is not in force, if it is not.
 fn refused_config(config: &Value) -> String {
     match config["error"].as_str() {
         Some(error) => {
@@ -69,7 +69,7 @@ fn refused_config(config: &Value) -> String {
     }
 }
 
-/// What became of the calls of every service that had one.
+/// Returns the counts of every service that had a call.
 fn services(services: &Value) -> String {
     const COLUMNS: [&str; 5] = ["granted", "refused", "timed_out", "shed", "would_wait"];
     let mut grid = Grid::default();
@@ -91,7 +91,7 @@ fn services(services: &Value) -> String {
     }
 }
 
-/// The limits of which something is used, or which somebody waits for.
+/// Returns the limits that are used or waited for.
 fn limits_table(limits: &Value) -> String {
     let limits = limits.as_array().map_or(&[][..], Vec::as_slice);
     let busy = |limit: &&Value| number(&limit["used"]) > 0 || number(&limit["waiting"]) > 0;
@@ -118,7 +118,7 @@ fn limits_table(limits: &Value) -> String {
     }
 }
 
-/// What a limit allows now; and what is written, where less is in force because of what was learned.
+/// Returns the size of a limit, and the written size if learning has lowered it.
 fn allowed(limit: &Value) -> String {
     let capacity = number(&limit["capacity"]);
     let of_bucket = limit["burst"].as_u64().filter(|_| limit["algorithm"] == "token-bucket");
@@ -153,7 +153,7 @@ fn breakers(breakers: &Value) -> String {
     breakers.as_array().into_iter().flatten().filter(open).map(line).collect()
 }
 
-/// What was learned of each limit, a line for each.
+/// Returns what was learned about each limit, one line each.
 fn learned(limits: &Value) -> String {
     let line = |limit: &Value| {
         let mut words =
@@ -174,7 +174,7 @@ fn learned(limits: &Value) -> String {
     limits.as_array().into_iter().flatten().map(line).collect()
 }
 
-/// Which calls ask for much more output than they have.
+/// Returns which calls ask for much more output than they have.
 fn advice(outputs: &Value) -> String {
     let line = |seen: &Value| {
         let advice = seen["advice"].as_object()?;

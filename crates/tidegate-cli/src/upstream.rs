@@ -1,5 +1,5 @@
-//! `tidegate upstream`: a limited API on a loopback port, to try things against. Hidden, since it is for tests,
-//! examples and benchmarks; `docs/upstream.md` tells what it does.
+//! `tidegate upstream`: a limited API on a loopback port, to try things against. Hidden, since it is for tests, examples
+//! and benchmarks. `docs/upstream.md` describes it.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -92,7 +92,7 @@ impl Upstream {
             .await
             .with_context(|| format!("cannot listen on {}", self.listen))?;
         say(&server.url())?;
-        stop.told().await;
+        stop.received().await;
         say(&server.counts_json().to_string())
     }
 
@@ -130,13 +130,13 @@ impl Upstream {
             lost: self.lost,
             outages: self.outage.clone(),
             neighbours: self.neighbour.clone(),
-            // What else a simulated upstream does, this one does not.
+            // This upstream has no other features of a simulated one.
             ..UpstreamSpec::default()
         }
     }
 }
 
-/// A line that whoever started us reads at once.
+/// Writes a line and flushes it, since the process that started this one waits for it.
 fn say(line: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}").and_then(|()| out.flush()).context("cannot write to standard output")

@@ -1,4 +1,4 @@
-//! `tidegate demo`, as somebody sees it who has just built it.
+//! `tidegate demo`, as a new user sees it.
 
 use std::time::{Duration, Instant};
 

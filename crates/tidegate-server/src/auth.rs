@@ -1,11 +1,12 @@
-//! Who asks, and what they may: tokens, of which only hashes are known here.
+//! Callers and their rights: tokens, of which only hashes are stored.
 //!
-//! A token comes in `x-tidegate-token`. To the sidecar's own routes it may also come as a bearer's, and to a service whose
-//! key the sidecar holds in the place of that key, so that a program needs nothing but another key. A token is never
-//! looked for where it would be passed on.
+//! A token is sent in `x-tidegate-token`. The sidecar's own routes also take it as a bearer token. A service whose key the
+//! sidecar holds also takes it in place of that key, so that a program only needs another key. A token is never looked for
+//! in a header that is forwarded.
 //!
-//! Every token of the config is compared, each in the same time, so how long it takes says nothing about any of them.
+//! Every token of the config is compared in constant time, so the duration reveals nothing about any of them.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::header::AUTHORIZATION;
@@ -15,23 +16,33 @@ use subtle::ConstantTimeEq;
 use tidegate::{Call, Config, Priority};
 use tidegate_core::config::TokenConfig;
 
-use crate::guard::Turned;
-use crate::permits::{Bearer, Origin};
+use crate::guard::Denied;
+use crate::permits::{Origin, ShareOwner};
 
 const TOKEN: HeaderName = HeaderName::from_static("x-tidegate-token");
 
-/// All tokens of a config; none at all means that there is nothing to ask for.
+/// All tokens of a config. Without any, callers need none.
 #[derive(Debug, Default)]
 pub(crate) struct Tokens(Vec<Arc<Token>>);
 
-/// One token, and whose it is.
+/// One token, the name of its holder and its rights.
 #[derive(Debug)]
 pub(crate) struct Token {
     holder: Arc<str>,
     may: TokenConfig,
 }
 
-/// Who asks: the holder of a token, or a caller that is known by where it comes from.
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    /// A program that connected by TCP from this address: this machine's own, unless the sidecar is open to others.
+    Tcp(IpAddr),
+    /// A program that opened the Unix socket. Only the user that started the sidecar may.
+    #[cfg_attr(not(unix), allow(dead_code))]
+    Unix,
+}
+
+/// The holder of a token, or a caller that is identified by its address.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     token: Option<Arc<Token>>,
@@ -46,20 +57,22 @@ impl Tokens {
         Tokens(config.auth.tokens.iter().map(token).collect())
     }
 
-    /// Whether a token must be shown.
-    pub fn are_asked_for(&self) -> bool {
+    /// Returns whether callers must show a token.
+    pub fn are_required(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// Who sends these headers from there; `key_headers` are those that are not passed on as they are.
+    /// Identifies the caller that sent these headers. `key_headers` are those that are not forwarded, so one of them may
+    /// carry the token.
     pub fn caller(
         &self,
-        from: Origin,
+        peer: Peer,
         headers: &HeaderMap,
         key_headers: &[HeaderName],
-    ) -> Result<Caller, Turned> {
-        if !self.are_asked_for() {
-            return Ok(Caller::without_token(from));
+    ) -> Result<Caller, Denied> {
+        let from = peer.origin();
+        if peer == Peer::Unix || !self.are_required() {
+            return Ok(Caller { token: None, from });
         }
         let mut shown =
             headers.get(&TOKEN).into_iter().chain(key_headers.iter().flat_map(|name| headers.get(name)));
@@ -89,28 +102,34 @@ impl Tokens {
     }
 }
 
-/// Where a token for the sidecar's own routes may be.
+impl Peer {
+    /// Returns the origin of a caller without a token.
+    fn origin(self) -> Origin {
+        match self {
+            Peer::Tcp(address) => Origin::Address(address),
+            Peer::Unix => Origin::Socket,
+        }
+    }
+}
+
+/// The headers of the sidecar's own routes that may carry a token.
 pub(crate) const OWN_HEADERS: [HeaderName; 1] = [AUTHORIZATION];
 
 impl Caller {
-    /// A caller that needs no token.
-    pub fn without_token(from: Origin) -> Caller {
-        Caller { token: None, from }
-    }
-
-    /// By which name the caller is known.
+    /// Returns the name of the token's holder.
     pub fn holder(&self) -> Option<&Arc<str>> {
         self.token.as_ref().map(|token| &token.holder)
     }
 
-    /// Who is held to a share of what all callers have in common, for calls of this loop.
-    pub fn bearer(&self, loop_id: Option<&str>) -> Bearer {
+    /// Returns the owner of the share of permits and memory that calls of this loop take from.
+    pub fn share_owner(&self, loop_id: Option<&str>) -> ShareOwner {
         let origin = self.holder().map_or_else(|| self.from.clone(), |holder| Origin::Token(holder.clone()));
-        Bearer::new(origin, loop_id)
+        ShareOwner::new(origin, loop_id)
     }
 
-    /// Whether this call may be made. What counts is the priority it would have, whoever says so.
-    pub fn may_call(&self, call: &Call, config: &Config) -> Result<(), Turned> {
+    /// Checks whether this call may be made. The priority that counts is the one that the call would have, from the call or
+    /// its loop type.
+    pub fn may_call(&self, call: &Call, config: &Config) -> Result<(), Denied> {
         let Some(token) = &self.token else { return Ok(()) };
         if token.may.services.as_ref().is_some_and(|all| all.iter().all(|name| name != call.service())) {
             let message = "the token is not for this service";
@@ -125,8 +144,8 @@ impl Caller {
         Ok(())
     }
 
-    /// Whether limits and windows may be changed.
-    pub fn may_change(&self) -> Result<(), Turned> {
+    /// Checks whether the caller may change limits and backoff windows.
+    pub fn may_change(&self) -> Result<(), Denied> {
         match &self.token {
             Some(token) if !token.may.admin => {
                 let message = "the token is not for changing limits: that takes one with `admin = true`";

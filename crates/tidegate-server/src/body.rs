@@ -1,4 +1,4 @@
-//! What the sidecar answers with: words of its own, or an upstream's as they come.
+//! The bodies of the sidecar's answers: its own text, a stream of events, or an upstream's reply.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -12,30 +12,42 @@ use http_body_util::Full;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
-use crate::proxy::Proxied;
-use crate::v1::Delivery;
+use crate::permits::Delivery;
 
-/// Why a body broke off. Whoever reads it sees the connection end.
+/// Why a body broke off. Its reader sees the connection end.
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
+
+/// The body of an upstream's reply.
+pub(crate) type ReplyStream = Pin<Box<dyn HttpBody<Data = Bytes, Error = BoxError> + Send>>;
 
 /// The body of an answer.
 pub(crate) enum Body {
-    /// Words of our own.
+    /// The sidecar's own text.
     Own(Full<Bytes>),
-    /// Words of our own that carry a permit.
+    /// The sidecar's own text, which carries a permit.
     Grant(Full<Bytes>, Delivery),
-    /// What happens, as it happens.
+    /// Events as they happen.
     Events(mpsc::Receiver<Bytes>),
-    /// An upstream's.
-    Proxied(Box<Proxied>),
+    /// An upstream's reply.
+    Proxied(ReplyStream),
 }
 
-/// An answer of the sidecar's own.
+/// Returns an answer of the sidecar's own.
 pub(crate) fn json(status: StatusCode, value: &Value) -> Response<Body> {
     let mut response = Response::new(Body::Own(Full::new(format!("{value}\n").into())));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
+}
+
+impl Body {
+    /// Makes a body of the sidecar's own deliver a permit.
+    pub fn with_delivery(self, delivery: Delivery) -> Body {
+        match self {
+            Body::Own(text) => Body::Grant(text, delivery),
+            other => other,
+        }
+    }
 }
 
 impl HttpBody for Body {
@@ -49,13 +61,13 @@ impl HttpBody for Body {
         match &mut *self {
             Body::Own(body) => Pin::new(body).poll_frame(context).map_err(|never| match never {}),
             Body::Grant(body, delivery) => {
-                delivery.done();
+                delivery.delivered();
                 Pin::new(body).poll_frame(context).map_err(|never| match never {})
             }
             Body::Events(events) => {
-                events.poll_recv(context).map(|words| words.map(|words| Ok(Frame::data(words))))
+                events.poll_recv(context).map(|event| event.map(|event| Ok(Frame::data(event))))
             }
-            Body::Proxied(body) => Pin::new(&mut **body).poll_frame(context),
+            Body::Proxied(body) => body.as_mut().poll_frame(context),
         }
     }
 

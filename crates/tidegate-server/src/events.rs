@@ -1,9 +1,8 @@
-//! What happens, for whoever listens: one event a line of an SSE stream.
+//! Events for subscribers: one event is one message of an SSE stream.
 //!
-//! Whoever causes something tells it here; it costs one look while nobody listens. What happens in the gate (a window, a
-//! breaker, something learned) the gate tells itself, in the order in which it happened, so that nothing is missed however
-//! short it was; that a window is over by itself follows from when it opened. Something new to tell is one more kind of
-//! [`Event`].
+//! The part that causes an event publishes it here, which costs one load while there is no subscriber. The gate reports
+//! windows, breakers and learned limits itself, in the order in which they happened, so that no short one is missed. The
+//! end of a window follows from its start. A new kind of event is a new variant of [`Event`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,40 +15,40 @@ use tokio::time::Instant;
 use crate::learned;
 use crate::refusal::millis;
 
-/// How many events a listener may lag behind.
-const KEPT: usize = 1_024;
+/// How many events a subscriber may lag behind.
+const CAPACITY: usize = 1_024;
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Event {
-    /// A call was not let go.
+    /// A call was refused.
     Refused { service: String, code: &'static str, limit: Option<String>, retry_after_ms: Option<u64> },
     /// A backoff window opened or was extended.
     WindowOpened { key: String, open_for_ms: u64 },
-    /// It is over.
+    /// A backoff window is over.
     WindowClosed { key: String },
-    /// A breaker is in another state.
+    /// A breaker changed its state.
     Breaker { name: String, state: &'static str },
     /// Something was learned about a limit of the upstream.
     Learned(Value),
     /// A limit was changed by hand.
     LimitChanged { name: String, to: Value },
-    /// A limit begins unspent, by an operator's request.
+    /// A limit was reset by an operator.
     LimitReset { name: String, used: u64 },
-    /// A call cost more than the bound on debt lets a limit count: the rest was dropped.
+    /// A call cost more than the bound on debt lets a limit count. The rest was dropped.
     DebtDropped { limit: String, units: u64 },
     /// A reply or a report asked for a longer wait than its service allows.
     WaitCut { service: String, asked_ms: u64, allowed_ms: u64 },
-    /// Another config is in force.
+    /// Another config came into force.
     ConfigReloaded,
-    /// Another config was refused, and the old one stays.
+    /// Another config was rejected, and the old one stays.
     ConfigRefused { error: String },
-    /// The last one: the sidecar stops.
+    /// The sidecar stops. It is the last event.
     Stopping,
 }
 
 impl Event {
-    /// A call that the gate refused.
+    /// Returns the event of a call that the gate refused.
     pub fn refused(service: &str, refused: &Refused) -> Event {
         Event::Refused {
             service: service.to_owned(),
@@ -59,8 +58,8 @@ impl Event {
         }
     }
 
-    /// The word for it, and what there is to say.
-    pub fn told(&self) -> (&'static str, Value) {
+    /// Returns the name of the event and its fields.
+    pub fn name_and_json(&self) -> (&'static str, Value) {
         match self {
             Event::Refused { service, code, limit, retry_after_ms } => (
                 "refused",
@@ -87,7 +86,7 @@ impl Event {
     }
 }
 
-/// Where events are told and heard.
+/// Publishes events to subscribers.
 #[derive(Debug)]
 pub(crate) struct Events {
     sender: broadcast::Sender<Arc<Event>>,
@@ -95,57 +94,57 @@ pub(crate) struct Events {
 
 impl Events {
     pub fn new() -> Events {
-        Events { sender: broadcast::channel(KEPT).0 }
+        Events { sender: broadcast::channel(CAPACITY).0 }
     }
 
-    /// Tells an event that is made only if somebody listens.
-    pub fn tell(&self, event: impl FnOnce() -> Event) {
+    /// Publishes an event, which is built only if there is a subscriber.
+    pub fn publish(&self, event: impl FnOnce() -> Event) {
         if self.sender.receiver_count() > 0 {
-            // That the last listener has just left is no failure.
+            // It is no error if the last subscriber has just left.
             self.sender.send(Arc::new(event())).ok();
         }
     }
 
-    /// All events from now on.
-    pub fn listen(&self) -> broadcast::Receiver<Arc<Event>> {
+    /// Returns a receiver of all events from now on.
+    pub fn subscribe(&self) -> broadcast::Receiver<Arc<Event>> {
         self.sender.subscribe()
     }
 
-    /// Tells what happens in the gate, for as long as it is polled.
+    /// Publishes the events of the gate, for as long as the future is polled.
     pub async fn follow(&self, gate: &Gate) {
-        let mut ends = Ends::default();
+        let mut expirations = Expirations::default();
         loop {
             tokio::select! {
                 () = gate.noticed() => {}
-                () = ends.next() => {}
+                () = expirations.next() => {}
             }
-            // What time has done comes before what was done since.
-            for event in ends.due(gate) {
-                self.tell(|| event);
+            // Ends that are due come before what happened since.
+            for event in expirations.due(gate) {
+                self.publish(|| event);
             }
             for news in gate.news() {
-                if let Some(event) = ends.note(&news, gate.now()) {
-                    self.tell(|| event);
+                if let Some(event) = expirations.note(&news, gate.now()) {
+                    self.publish(|| event);
                 }
             }
             for lesson in gate.lessons() {
                 if let Some(learned) = learned::lesson(&lesson) {
-                    self.tell(|| Event::Learned(learned));
+                    self.publish(|| Event::Learned(learned));
                 }
             }
         }
     }
 }
 
-/// What time will do: when windows are over, and breakers let a probe go.
+/// When windows end, and when breakers become half open.
 #[derive(Debug, Default)]
-struct Ends {
+struct Expirations {
     windows: BTreeMap<Arc<str>, Instant>,
     breakers: BTreeMap<Arc<str>, Instant>,
 }
 
-impl Ends {
-    /// Waits for the first of them.
+impl Expirations {
+    /// Waits for the first end.
     async fn next(&self) {
         match self.windows.values().chain(self.breakers.values()).min() {
             Some(first) => tokio::time::sleep_until(*first).await,
@@ -153,7 +152,7 @@ impl Ends {
         }
     }
 
-    /// Those that are past.
+    /// Removes and returns the ends that are due.
     fn due(&mut self, gate: &Gate) -> Vec<Event> {
         let now = Instant::now();
         let mut events = Vec::new();
@@ -165,23 +164,23 @@ impl Ends {
         });
         let is_due =
             |breaker: &BreakerStatus| self.breakers.get(&breaker.name).is_some_and(|end| *end <= now);
-        // One that is gone with the config, or was closed by another one, lets nobody probe.
+        // A breaker that left with the config, or was closed meanwhile, is not half open.
         let probed = |breaker: &BreakerStatus| {
             is_due(breaker) && matches!(breaker.state, BreakerState::HalfOpen { .. })
         };
         if self.breakers.values().any(|end| *end <= now) {
             let half_open = gate.breakers().into_iter().filter(probed);
-            let told = |breaker: BreakerStatus| Event::Breaker {
+            let event = |breaker: BreakerStatus| Event::Breaker {
                 name: breaker.name.to_string(),
-                state: state(&breaker.state),
+                state: breaker_state(&breaker.state),
             };
-            events.extend(half_open.map(told));
+            events.extend(half_open.map(event));
             self.breakers.retain(|_, end| *end > now);
         }
         events
     }
 
-    /// Something happened, and what is to be told of it.
+    /// Notes an event of the gate. Returns what to publish.
     fn note(&mut self, news: &News, now: Nanos) -> Option<Event> {
         Some(match news {
             News::WindowOpened { key, until } => {
@@ -222,8 +221,8 @@ impl Ends {
     }
 }
 
-/// The word for a breaker's state.
-pub(crate) fn state(state: &BreakerState) -> &'static str {
+/// Returns the name of a breaker's state.
+pub(crate) fn breaker_state(state: &BreakerState) -> &'static str {
     match state {
         BreakerState::Closed => "closed",
         BreakerState::Open { .. } => "open",
@@ -245,13 +244,13 @@ mod tests {
         let config = Config::parse(config).expect("valid");
         let gate = Gate::builder().config(config).build().expect("valid");
         let events = Arc::new(Events::new());
-        let mut heard = events.listen();
+        let mut heard = events.subscribe();
         let (follows, followed) = (events.clone(), gate.clone());
         tokio::spawn(async move { follows.follow(&followed).await });
         let mut told = async move |number: usize| {
             let mut told = Vec::new();
             for _ in 0..number {
-                told.push(heard.recv().await.expect("an event").told());
+                told.push(heard.recv().await.expect("an event").name_and_json());
             }
             told
         };

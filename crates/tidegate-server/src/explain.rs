@@ -1,5 +1,5 @@
-//! What a call would meet, in words: which limits apply, which one binds, its position, how long it would wait, and what
-//! would free it. All of it is the engine's own answer; nothing is taken for it.
+//! Explains a call: which limits apply, which one binds, its position, how long it would wait, and what would free it. All
+//! of it comes from the engine, and no units are taken.
 //!
 //! ```
 //! use tidegate::{Call, Config, Gate};
@@ -19,10 +19,10 @@ use tidegate_core::Rate;
 use crate::learned;
 use crate::refusal::millis;
 
-/// What a call would meet now.
+/// Explains what a call would meet now, as JSON.
 ///
 /// # Errors
-/// If it names what is not there.
+/// Returns a refusal if the call names a service or a unit that does not exist.
 pub fn call(gate: &Gate, call: &Call) -> Result<Value, Refused> {
     let explained = gate.explain(call)?;
     let all: Vec<(&Explained, &Terms)> = explained.limits.iter().zip(&explained.terms).collect();
@@ -75,7 +75,7 @@ fn rate_of(terms: &Terms) -> Option<Rate> {
     }
 }
 
-/// What would let the call go.
+/// Returns a sentence that says what would let the call go.
 fn freed_by(name: &str, outlook: &Outlook, bound: Option<&(&Explained, &Terms)>) -> String {
     if let Outlook::Never { capacity, .. } = outlook {
         return format!("a call of at most {capacity} there, or `tidegate limit set '{name}' …` with more");

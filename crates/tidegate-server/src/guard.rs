@@ -1,29 +1,29 @@
-//! Who may ask: programs on this machine, and no page of a browser.
+//! Keeps out requests from pages in a browser and from other hosts.
 //!
-//! A page that somebody has open can make their browser send requests to loopback addresses, and can make a name of
-//! its own resolve to one. So every request must name a host that is us, must not come from another origin, and must
-//! not ask us to be a proxy for any host there is.
+//! A web page can make the user's browser send requests to loopback addresses, and can make a name of its own resolve to
+//! one. So every request must name a host that is this machine, must not come from another origin, and must not use the
+//! sidecar as a forward proxy.
 
 use std::net::{IpAddr, SocketAddr};
 
 use http::header::{HOST, HeaderName, ORIGIN};
 use http::{Request, StatusCode, Version};
 
-/// Which hosts a request may name.
+/// The hosts that a request may name.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
-    /// As it was written: a name, or an address.
+    /// The host as it was written: a name or an address.
     listen_host: String,
-    /// Whether others than this machine are let in: then every address is ours, for all that we know.
+    /// Whether other machines are let in. Then every address may be one of this machine's.
     anywhere: bool,
-    /// Where others must show a token.
+    /// The address at which other machines must show a token.
     exposed: Option<SocketAddr>,
 }
 
-/// Why somebody is not let in: the status, a word and a sentence.
-pub(crate) type Turned = (StatusCode, &'static str, &'static str);
+/// Why a request is denied: status, code and message.
+pub(crate) type Denied = (StatusCode, &'static str, &'static str);
 
-/// A name that is parsed once, and not with every request.
+/// Parsed once, and not with every request.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 impl Guard {
@@ -33,14 +33,14 @@ impl Guard {
         Guard { listen_host: host, anywhere, exposed: Some(address).filter(|_| anywhere && !insecure) }
     }
 
-    /// Where it can be reached from other machines, unless it was said that this does no harm.
+    /// Returns the address at which other machines reach the sidecar, unless `insecure_listen` allows that.
     pub fn exposed(&self) -> Option<SocketAddr> {
         self.exposed
     }
 
-    /// Whether a request is let in. Where it takes more than an address to be let in, a token or the rights to a file, it
-    /// may name `any_host`: no page has those.
-    pub fn check<B>(&self, request: &Request<B>, any_host: bool) -> Result<(), Turned> {
+    /// Checks a request. `any_host` allows every host name: a caller that needs a token or the rights to a file to get in
+    /// is no page of a browser.
+    pub fn check<B>(&self, request: &Request<B>, any_host: bool) -> Result<(), Denied> {
         let of_uri = request.uri().authority().map(|authority| authority.as_str());
         let http2 = request.version() == Version::HTTP_2;
         if of_uri.is_some() && !http2 {
@@ -76,12 +76,12 @@ impl Guard {
     fn is_us(&self, name: &str) -> bool {
         let ours = name.eq_ignore_ascii_case("localhost") || name.eq_ignore_ascii_case(&self.listen_host);
         let address = || name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-        // A name can be made to point anywhere; an address is what it is.
+        // A name can be made to resolve to any address, so an unknown name is denied.
         ours || address().is_ok_and(|address| address.is_loopback() || self.anywhere)
     }
 }
 
-/// The host of `host`, `host:port` or `[v6]:port`.
+/// Returns the host of `host`, `host:port` or `[v6]:port`.
 fn host_of(authority: &str) -> Option<&str> {
     if authority.contains('@') {
         return None;

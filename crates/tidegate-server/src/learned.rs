@@ -1,43 +1,43 @@
-//! What was learned of the upstream, as JSON: the same words in `/v1/limits`, `/v1/status`, `/v1/explain` and the events.
+//! What was learned about upstreams, as JSON. `/v1/limits`, `/v1/status`, `/v1/explain` and the events share these fields.
 
 use serde_json::{Map, Value, json};
 use tidegate::{Gate, LearnedLimit, Lesson};
 use tidegate_core::engine::Slowed;
 use tidegate_core::learn::Advice;
 
-/// What was learned about a limit; what there is nothing to say of is left out.
+/// Returns what was learned about a limit. Fields without a finding are left out.
 pub(crate) fn of_limit(learned: &LearnedLimit) -> Value {
-    let mut said = Map::new();
-    said.insert("in_force".into(), learned.in_force.into());
-    let mut say = |name: &str, value: Value, is_so: bool| {
+    let mut fields = Map::new();
+    fields.insert("in_force".into(), learned.in_force.into());
+    let mut add = |name: &str, value: Value, is_so: bool| {
         if is_so {
-            said.insert(name.into(), value);
+            fields.insert(name.into(), value);
         }
     };
-    say("algorithm", learned.algorithm.map(|how| how.name()).into(), learned.algorithm.is_some());
-    say("pace", learned.pace.into(), learned.pace < 1.0);
-    say("reply_ms", learned.latency.map(|most| most.as_secs_f64() * 1e3).into(), learned.latency.is_some());
-    say("told", learned.told.into(), learned.told.is_some());
-    say("bucket", learned.bucket.into(), learned.bucket.is_some());
-    say("ceiling", learned.share.into(), learned.share < 1.0);
-    say("others_per_second", learned.others.into(), learned.others > 0.0);
-    say("jitter_ms", (learned.jitter.as_secs_f64() * 1e3).into(), !learned.jitter.is_zero());
-    say("burst", learned.burst.into(), learned.burst > 0);
-    said.into()
+    add("algorithm", learned.algorithm.map(|how| how.name()).into(), learned.algorithm.is_some());
+    add("pace", learned.pace.into(), learned.pace < 1.0);
+    add("reply_ms", learned.latency.map(|most| most.as_secs_f64() * 1e3).into(), learned.latency.is_some());
+    add("told", learned.told.into(), learned.told.is_some());
+    add("bucket", learned.bucket.into(), learned.bucket.is_some());
+    add("ceiling", learned.share.into(), learned.share < 1.0);
+    add("others_per_second", learned.others.into(), learned.others > 0.0);
+    add("jitter_ms", (learned.jitter.as_secs_f64() * 1e3).into(), !learned.jitter.is_zero());
+    add("burst", learned.burst.into(), learned.burst > 0);
+    fields.into()
 }
 
-/// Every limit about which something was learned.
+/// Returns all limits about which something was learned.
 pub(crate) fn limits(gate: &Gate) -> Vec<Value> {
     let named = |learned: &LearnedLimit| {
-        let mut said = of_limit(learned);
-        said["limit"] = (*learned.limit).into();
-        said
+        let mut fields = of_limit(learned);
+        fields["limit"] = (*learned.limit).into();
+        fields
     };
     gate.learned().iter().map(named).collect()
 }
 
-/// What calls have for output, and what they could ask for instead of what they do. Not by endpoint: paths are shown
-/// nowhere, since some APIs carry keys in them.
+/// Returns the output that calls have by service and model, and the `max_tokens` that they could ask for. Endpoints are
+/// left out, since some APIs carry keys in their paths.
 pub(crate) fn outputs(gate: &Gate) -> Vec<Value> {
     let outputs = gate.outputs();
     let one = |seen: tidegate_core::learn::Experience<'_>| {
@@ -51,7 +51,7 @@ pub(crate) fn outputs(gate: &Gate) -> Vec<Value> {
     outputs.all().map(one).collect()
 }
 
-/// What `max_tokens` could be.
+/// Returns the `max_tokens` that calls could ask for.
 pub(crate) fn advice(advice: Option<Advice>) -> Value {
     advice.map_or(
         Value::Null,
@@ -59,7 +59,7 @@ pub(crate) fn advice(advice: Option<Advice>) -> Value {
     )
 }
 
-/// A lesson: which limit it is about, what is known now, and its words.
+/// Returns a finding: its limit, its kind and the value known now.
 pub(crate) fn lesson(lesson: &Lesson) -> Option<Value> {
     Some(match lesson {
         Lesson::Units { limit, told, in_force } => {
@@ -84,7 +84,7 @@ pub(crate) fn lesson(lesson: &Lesson) -> Option<Value> {
         Lesson::Jitter { limit, apart } => {
             json!({ "limit": **limit, "what": "jitter", "jitter_ms": apart.as_secs_f64() * 1e3 })
         }
-        // Every single unit, for those who keep books: nothing to be told of.
+        // The other findings are about single units, for accounting only.
         _ => return None,
     })
 }

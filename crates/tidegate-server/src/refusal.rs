@@ -1,4 +1,4 @@
-//! A refusal over HTTP: its status, and the headers that tell a client when to come back.
+//! Refusals over HTTP: their status, and the headers that say when to retry.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use http::StatusCode;
 use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use tidegate::{Reason, Refused};
 
-/// The status that a refusal has over HTTP.
+/// Returns the HTTP status of a refusal.
 ///
 /// ```
 /// use tidegate::{Call, Config, Gate};
@@ -23,19 +23,19 @@ pub fn status(refused: &Refused) -> StatusCode {
         Reason::UnknownService(_) => StatusCode::NOT_FOUND,
         Reason::UnknownDimension(_) | Reason::InvalidCost => StatusCode::BAD_REQUEST,
         Reason::Unavailable | Reason::CircuitOpen => StatusCode::SERVICE_UNAVAILABLE,
-        // Timeout, hopeless, queue full, and whatever joins them: come back later.
+        // Timeout, hopeless, queue full, and reasons to come: retry later.
         _ => StatusCode::TOO_MANY_REQUESTS,
     }
 }
 
-/// The headers that go with it: when to come back, in whole seconds and in milliseconds, and that the
-/// client's own library should not try again by itself.
+/// Returns the headers of a refusal: when to retry, in whole seconds and in milliseconds, and that the client's SDK should
+/// not retry by itself.
 #[must_use]
 pub fn headers(refused: &Refused) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(HeaderName::from_static("x-should-retry"), HeaderValue::from_static("false"));
     if let Some(wait) = refused.wait() {
-        // Rounded up: who comes back a moment early is refused again.
+        // Rounded up: a client that retries a moment too early is refused again.
         let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         headers.insert(HeaderName::from_static("retry-after-ms"), HeaderValue::from(millis(wait)));

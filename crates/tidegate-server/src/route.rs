@@ -1,34 +1,34 @@
-//! What a path means.
+//! Reads the path of a request.
 //!
-//! `/{service}/{path…}` is forwarded; `/~{loop}[:{loop_type}][,{priority}]/{service}/{path…}` is the same with hints
-//! for SDKs that can send no headers. A few first words are the sidecar's own, and no service may be named so.
+//! `/{service}/{path…}` is forwarded. `/~{loop}[:{loop_type}][,{priority}]/{service}/{path…}` is the same with hints, for
+//! SDKs that cannot send headers. Some first segments are the sidecar's own, and no service may have such a name.
 
 use std::borrow::Cow;
 
 use tidegate::Priority;
 
-/// First words of the sidecar's own routes, beside the empty one.
+/// The first segments of the sidecar's own routes, beside the empty one.
 const OWN: [&str; 4] = ["v1", "metrics", "healthz", "readyz"];
 
-/// Where a request goes.
+/// The destination of a request.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Route<'p> {
-    /// To the sidecar itself.
+    /// The sidecar itself.
     Own,
-    /// To a service.
+    /// A service.
     Service {
-        /// What the URL says about the caller.
-        who: Who<'p>,
-        /// Its name.
+        /// The hints in the URL.
+        hints: UrlHints<'p>,
+        /// The name of the service.
         service: &'p str,
-        /// The path there: empty, or with a slash in front.
+        /// The path at the service: empty, or with a leading slash.
         path: &'p str,
     },
 }
 
-/// What a URL says about the caller.
+/// The hints in a URL.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Who<'p> {
+pub(crate) struct UrlHints<'p> {
     pub loop_id: Option<Cow<'p, str>>,
     pub loop_type: Option<Cow<'p, str>>,
     pub priority: Option<Priority>,
@@ -37,13 +37,13 @@ pub(crate) struct Who<'p> {
 /// Reads a path.
 ///
 /// # Errors
-/// What is wrong with its hints, in words.
+/// Returns a sentence that says what is wrong with the hints.
 pub(crate) fn route(path: &str) -> Result<Route<'_>, String> {
-    let (mut first, mut rest) = first_word(path);
-    let mut who = Who::default();
-    if let Some(hints) = first.strip_prefix('~') {
-        who = read_who(hints)?;
-        (first, rest) = first_word(rest);
+    let (mut first, mut rest) = first_segment(path);
+    let mut hints = UrlHints::default();
+    if let Some(text) = first.strip_prefix('~') {
+        hints = read_hints(text)?;
+        (first, rest) = first_segment(rest);
         if first.is_empty() || OWN.contains(&first) {
             return Err("after the hints of the URL comes a service: `/~{loop}/{service}/…`".into());
         }
@@ -51,16 +51,16 @@ pub(crate) fn route(path: &str) -> Result<Route<'_>, String> {
     Ok(if first.is_empty() || OWN.contains(&first) {
         Route::Own
     } else {
-        Route::Service { who, service: first, path: rest }
+        Route::Service { hints, service: first, path: rest }
     })
 }
 
-fn first_word(path: &str) -> (&str, &str) {
+fn first_segment(path: &str) -> (&str, &str) {
     let path = path.strip_prefix('/').unwrap_or(path);
     path.split_at(path.find('/').unwrap_or(path.len()))
 }
 
-fn read_who(hints: &str) -> Result<Who<'_>, String> {
+fn read_hints(hints: &str) -> Result<UrlHints<'_>, String> {
     let (hints, priority) = match hints.rsplit_once(',') {
         Some((hints, priority)) => (hints, Some(priority)),
         None => (hints, None),
@@ -70,14 +70,14 @@ fn read_who(hints: &str) -> Result<Who<'_>, String> {
         None => (hints, None),
     };
     let priority = priority.map(|name| decoded(name)?.parse().map_err(|error| format!("{error}")));
-    Ok(Who {
+    Ok(UrlHints {
         loop_id: Some(decoded(loop_id)?).filter(|id| !id.is_empty()),
         loop_type: loop_type.map(decoded).transpose()?.filter(|name| !name.is_empty()),
         priority: priority.transpose()?,
     })
 }
 
-/// A word with its `%xx` read.
+/// Decodes the `%xx` of a segment.
 pub(crate) fn decoded(word: &str) -> Result<Cow<'_, str>, String> {
     if !word.contains('%') {
         return Ok(word.into());
@@ -103,18 +103,18 @@ pub(crate) fn decoded(word: &str) -> Result<Cow<'_, str>, String> {
 mod tests {
     use super::*;
 
-    fn service(path: &str) -> (Who<'_>, &str, &str) {
+    fn service(path: &str) -> (UrlHints<'_>, &str, &str) {
         match route(path) {
-            Ok(Route::Service { who, service, path }) => (who, service, path),
+            Ok(Route::Service { hints, service, path }) => (hints, service, path),
             other => panic!("{path}: {other:?}"),
         }
     }
 
     #[test]
     fn a_path_names_a_service_and_what_is_asked_of_it() {
-        assert_eq!(service("/openai/v1/models"), (Who::default(), "openai", "/v1/models"));
-        assert_eq!(service("/openai"), (Who::default(), "openai", ""));
-        assert_eq!(service("/openai//x"), (Who::default(), "openai", "//x"));
+        assert_eq!(service("/openai/v1/models"), (UrlHints::default(), "openai", "/v1/models"));
+        assert_eq!(service("/openai"), (UrlHints::default(), "openai", ""));
+        assert_eq!(service("/openai//x"), (UrlHints::default(), "openai", "//x"));
         for own in ["/", "/v1/status", "/healthz", "/readyz", "/metrics", ""] {
             assert_eq!(route(own), Ok(Route::Own), "{own}");
         }
@@ -122,14 +122,14 @@ mod tests {
 
     #[test]
     fn hints_in_the_url_say_who_calls() {
-        let (who, name, path) = service("/~agent-7:code,high/openai/v1/models");
+        let (hints, name, path) = service("/~agent-7:code,high/openai/v1/models");
         assert_eq!((name, path), ("openai", "/v1/models"));
-        assert_eq!((who.loop_id.as_deref(), who.loop_type.as_deref()), (Some("agent-7"), Some("code")));
-        assert_eq!(who.priority, Some(Priority::High));
-        let (who, ..) = service("/~a%2Fb%3A,low/openai/");
-        assert_eq!((who.loop_id.as_deref(), who.priority), (Some("a/b:"), Some(Priority::Low)));
-        let (who, ..) = service("/~:code/openai/");
-        assert_eq!((who.loop_id, who.loop_type.as_deref()), (None, Some("code")));
+        assert_eq!((hints.loop_id.as_deref(), hints.loop_type.as_deref()), (Some("agent-7"), Some("code")));
+        assert_eq!(hints.priority, Some(Priority::High));
+        let (hints, ..) = service("/~a%2Fb%3A,low/openai/");
+        assert_eq!((hints.loop_id.as_deref(), hints.priority), (Some("a/b:"), Some(Priority::Low)));
+        let (hints, ..) = service("/~:code/openai/");
+        assert_eq!((hints.loop_id, hints.loop_type.as_deref()), (None, Some("code")));
     }
 
     #[test]

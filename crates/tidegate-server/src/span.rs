@@ -1,8 +1,8 @@
-//! One `tracing` span for each call, forwarded or asked a permit for: whose it is, how long it waited, and what became of it.
+//! One `tracing` span for each call, forwarded or granted a permit: its loop, how long it waited, and its outcome.
 //!
-//! Attempts are spans of their own inside of it (the library makes them), and so is whatever is told meanwhile. At the level
-//! of debugging, so that nothing is worked out unless somebody listens there. No secret and no path is part of it: of the
-//! endpoint only the pattern of the config that it is known by, since some APIs carry keys in their paths.
+//! The library adds a span for each attempt inside of it. The level is debug, so nothing is computed unless a subscriber
+//! wants it. No secret and no path is recorded. Of the endpoint only the matching pattern of the config is, since some APIs
+//! carry keys in their paths.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use tidegate_core::Config;
 use tracing::field::Empty;
 use tracing::{Span, debug_span};
 
-use crate::app::App;
+use crate::config_store::ConfigStore;
 use crate::refusal::millis;
 
-/// The span of a call that is about to wait.
-pub(crate) fn of(call: &Call, app: &App) -> Span {
+/// Returns the span of a call that is about to wait.
+pub(crate) fn of(call: &Call, config: &ConfigStore) -> Span {
     let span = debug_span!(
         "call",
         service = call.service(),
@@ -30,7 +30,7 @@ pub(crate) fn of(call: &Call, app: &App) -> Span {
         status = Empty,
     );
     if !span.is_disabled() {
-        describe(&span, call, &app.in_force().config);
+        describe(&span, call, &config.active().config);
     }
     span
 }
@@ -56,7 +56,7 @@ fn describe(span: &Span, call: &Call, config: &Config) {
     }
 }
 
-/// What became of it.
+/// Records the outcome of a call.
 pub(crate) fn ended(span: &Span, waited: Duration, attempts: u32, status: StatusCode) {
     span.record("waited_ms", millis(waited));
     span.record("attempts", attempts);

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use super::tally::Tally;
 use crate::http::{Peer, Request, ask};
 
-/// A loop: who it is, and what it has to do.
+/// A loop: its name and its jobs.
 pub struct Loop {
     pub name: &'static str,
     pub priority: &'static str,
     /// How many calls it makes at a time.
     workers: u32,
     pub jobs: u32,
-    /// How long each worker thinks between two jobs.
+    /// How long each worker pauses between two jobs.
     pause: Duration,
 }
 
@@ -26,13 +26,13 @@ pub const LOOPS: [Loop; 3] = [
 /// How calls are made.
 #[derive(Clone, Copy)]
 pub enum Manner {
-    /// Straight to the API: what is refused is tried again after a pause that doubles, and given up in the end.
+    /// Directly to the API: refused calls are retried after a pause that doubles, and given up in the end.
     TriesAgain,
     /// Through the sidecar, once.
     ThroughTheSidecar,
 }
 
-/// What a client does that knows nothing of limits: so often, with pauses that begin so.
+/// The retries of a client that knows of no limits: their number, and the first pause.
 const ATTEMPTS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
@@ -42,7 +42,7 @@ const BODY: &str =
 /// Longer than any call of the demo waits.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Everybody who calls one API.
+/// All callers of one API.
 pub struct Side {
     peer: Peer,
     manner: Manner,
@@ -53,7 +53,7 @@ impl Side {
         Side { peer: Peer::Tcp(authority), manner }
     }
 
-    /// Does all jobs of all loops, or gives up on them.
+    /// Runs all jobs of all loops.
     pub fn run(&self, tally: &Tally) {
         std::thread::scope(|scope| {
             for (number, of) in LOOPS.iter().enumerate() {
@@ -77,7 +77,7 @@ impl Side {
         tally.over();
     }
 
-    /// Whether a job was done.
+    /// Returns whether a job was done.
     fn job(&self, of: &Loop) -> bool {
         let chat = "/v1/chat/completions";
         match self.manner {

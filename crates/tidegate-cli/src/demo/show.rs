@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use super::jobs::LOOPS;
 use super::tally::{Count, LoopCount};
 
-/// What the two sides are called, in the order in which they are shown.
+/// The names of the two sides, in the order in which they are shown.
 const SIDES: [&str; 2] = ["without tidegate", "with tidegate"];
 
-/// Cells of a bar.
+/// The cells of a bar.
 const BAR: u32 = 10;
 
 pub fn opening(rate: u64) -> String {
@@ -22,15 +22,15 @@ pub fn opening(rate: u64) -> String {
     )
 }
 
-/// The table; `over` the one before it.
+/// Returns the table, drawn `over` the one before it.
 pub fn frame(sides: &[Count; 2], over: bool) -> String {
     let table = table(sides);
     let up = if over { format!("\x1b[{}A", table.lines().count()) } else { String::new() };
-    // Each line is cleared to its end: what was there may have been longer.
+    // Each line is cleared to its end: the old text may have been longer.
     up + &table.lines().map(|line| format!("{line}\x1b[K\n")).collect::<String>()
 }
 
-/// How it stands, in one line.
+/// Returns the state in one line.
 pub fn line(at: Duration, sides: &[Count; 2]) -> String {
     let side = |(name, of): (&&str, &Count)| {
         format!("{name} {} done, {} lost, {} refused", of.done(), of.lost(), of.refused)
@@ -39,7 +39,7 @@ pub fn line(at: Duration, sides: &[Count; 2]) -> String {
     format!("{:4.1} s  {}\n", at.as_secs_f64(), both.join("; "))
 }
 
-/// What came of it; the table too, unless it stands there already.
+/// Returns the summary, and the table unless it is on the screen already.
 pub fn summary(sides: &[Count; 2], drawn: bool) -> String {
     let mut text = if drawn { frame(sides, true) } else { format!("\n{}", table(sides)) };
     text.push('\n');

@@ -1,4 +1,4 @@
-//! What became of the jobs of one side.
+//! The results of the jobs of one side.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -9,17 +9,17 @@ pub struct Tally {
     state: Mutex<(Vec<LoopCount>, Option<Duration>)>,
 }
 
-/// How one side stands.
+/// The state of one side.
 pub struct Count {
     pub loops: Vec<LoopCount>,
     /// Requests that its API refused.
     pub refused: u64,
-    /// How long it has been at it, to its end if it is over.
+    /// How long it has been running, to its end if it is over.
     pub took: Duration,
     pub over: bool,
 }
 
-/// How one loop stands.
+/// The state of one loop.
 #[derive(Clone, Default)]
 pub struct LoopCount {
     pub done: u32,

@@ -1,10 +1,10 @@
-//! `tidegate explain call`: which limits a call would meet, which of them binds, how long it would wait and what would
+//! `tidegate explain call`: prints which limits a call would meet, which one binds, how long it would wait and what would
 //! free it.
 //!
-//! All of it is the engine's own answer: that of the sidecar, if one runs; else that of one which has just started with the
-//! config, and then the limit is named that would bind first if such calls came without a pause.
+//! The answer comes from the engine: that of the running sidecar, else that of a new one with the config. In the second
+//! case the limit is named that would bind first if such calls came without a pause.
 
-mod way;
+mod explained_call;
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -15,10 +15,10 @@ use tidegate::{Call, Gate, Priority};
 use tidegate_core::config::presets;
 
 use crate::config_file::{config, config_path};
-use crate::running::full;
-use crate::sidecar::{Answered, Sidecar, Which};
+use crate::running::canonical;
+use crate::sidecar::{ErrorReply, Sidecar, Which};
 use crate::{Misuse, print, suggested, unknown_loop_type};
-use way::Way;
+use explained_call::ExplainedCall;
 
 /// Say which limits a call would meet, which one binds, how long it would wait and what would free it.
 ///
@@ -58,20 +58,20 @@ pub struct ExplainCall {
 
 impl ExplainCall {
     pub fn run(self) -> anyhow::Result<()> {
-        let way = match self.which.find()? {
+        let explained = match self.which.find()? {
             Some(sidecar) => {
-                let way = Way::live(self.ask(&sidecar)?);
+                let explained = ExplainedCall::live(self.ask(&sidecar)?);
                 let status = sidecar.get("/v1/status").unwrap_or_default();
                 let known = status["loop_types"].as_array();
                 known
                     .into_iter()
                     .for_each(|known| self.warn_of_loop_type(known.iter().filter_map(Value::as_str)));
-                way
+                explained
             }
-            None => Way::written(self.reckon()?),
+            None => ExplainedCall::written(self.explain_config()?),
         };
         let for_a_person = self.text || (!self.json && io::stdout().is_terminal());
-        print(&if for_a_person { way.text() } else { format!("{}\n", way.json()) })
+        print(&if for_a_person { explained.text() } else { format!("{}\n", explained.json()) })
     }
 
     fn ask(&self, sidecar: &Sidecar) -> anyhow::Result<Value> {
@@ -85,19 +85,20 @@ impl ExplainCall {
             "priority": self.priority.map(Priority::name),
             "cost": cost,
         });
-        sidecar.post("/v1/explain", &call).map_err(|error| match error.downcast_ref::<Answered>() {
-            Some(Answered { status: 404, .. }) => self.unknown_service(sidecar).into(),
+        sidecar.post("/v1/explain", &call).map_err(|error| match error.downcast_ref::<ErrorReply>() {
+            Some(ErrorReply { status: 404, .. }) => self.unknown_service(sidecar).into(),
             _ => error,
         })
     }
 
-    /// Says that the sidecar has no such service: its config is another one than the file here, or the name is wrong.
+    /// Returns the error for a service that the sidecar does not have: its config is another one than the file here, or the
+    /// name is wrong.
     fn unknown_service(&self, sidecar: &Sidecar) -> Misuse {
         let status = sidecar.get("/v1/status").unwrap_or_default();
         let here = self.which.config.as_deref();
         let is_here = config(here).is_ok_and(|config| config.services.contains_key(&self.service));
-        let used = status["config"]["file"].as_str().map(|file| full(Path::new(file)));
-        let why = if is_here && used != Some(full(config_path(here))) {
+        let used = status["config"]["file"].as_str().map(|file| canonical(Path::new(file)));
+        let why = if is_here && used != Some(canonical(config_path(here))) {
             let used = used.map_or_else(|| "no config file".into(), |file| file.display().to_string());
             format!("it runs with another config ({used})")
         } else {
@@ -107,8 +108,8 @@ impl ExplainCall {
         Misuse(format!("the sidecar on {} has no service `{}`: {why}", sidecar.url(), self.service))
     }
 
-    /// What a sidecar would say that has just started.
-    fn reckon(&self) -> anyhow::Result<Value> {
+    /// Returns the answer of a sidecar that has just started.
+    fn explain_config(&self) -> anyhow::Result<Value> {
         let mut config = config(self.which.config.as_deref())?;
         if config.services.is_empty() {
             config.services = presets::served();
@@ -125,7 +126,7 @@ impl ExplainCall {
         Ok(told.map_err(|refused| Misuse(format!("such a call is refused: {refused}")))?)
     }
 
-    /// Warns of a loop type that is none of the config's.
+    /// Warns of a loop type that is not in the config.
     fn warn_of_loop_type<'k>(&self, known: impl Iterator<Item = &'k str>) {
         let known: Vec<&str> = known.collect();
         if let Some(name) = self.loop_type.as_deref().filter(|name| !known.contains(name)) {

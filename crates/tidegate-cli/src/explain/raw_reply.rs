@@ -1,17 +1,17 @@
-//! A raw HTTP reply, taken apart: what `curl -i`, `curl -si -L` or `curl -v` print.
+//! Parses a raw HTTP reply, as `curl -i`, `curl -si -L` or `curl -v` print it.
 
 /// A reply in its three parts.
 #[derive(Debug, PartialEq)]
 pub struct RawReply<'a> {
     pub status: u16,
-    /// As they came: any case, repeated, in order.
+    /// In the order in which they came: any case, repeated.
     pub headers: Vec<(String, Vec<u8>)>,
     pub body: &'a [u8],
 }
 
 impl<'a> RawReply<'a> {
-    /// Takes a reply apart; `None` if it does not begin with a status line. Of several in a row (an interim
-    /// reply, a proxy's, a redirect that was followed) the last one counts.
+    /// Parses a reply. Returns `None` if it does not begin with a status line. Of several in a row (an interim reply, a
+    /// proxy's, a redirect that was followed) the last one counts.
     pub fn parse(bytes: &'a [u8]) -> Option<RawReply<'a>> {
         let mut rest = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes).trim_ascii_start();
         let mut last = None;
@@ -26,7 +26,7 @@ impl<'a> RawReply<'a> {
     }
 }
 
-/// The first reply of `bytes`, and whether another one may follow it.
+/// Returns the first reply of `bytes`, and whether another one may follow it.
 fn block(bytes: &[u8]) -> Option<(RawReply<'_>, bool)> {
     let (first, mut rest) = line(bytes)?;
     let status = status(unquoted(first))?;
@@ -54,7 +54,7 @@ fn block(bytes: &[u8]) -> Option<(RawReply<'_>, bool)> {
     Some((RawReply { status, headers, body: rest }, follows))
 }
 
-/// `curl -v` puts `< ` before every line of the head.
+/// Removes the `< ` that `curl -v` puts before every line of the head.
 fn unquoted(line: &[u8]) -> &[u8] {
     match line {
         b"<" => b"",
@@ -62,7 +62,7 @@ fn unquoted(line: &[u8]) -> &[u8] {
     }
 }
 
-/// The first line without its end, and what follows. Bytes without an end of line are a line as well.
+/// Splits off the first line, without its end. Bytes without an end of line are a line as well.
 fn line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     if bytes.is_empty() {
         return None;
@@ -72,7 +72,7 @@ fn line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((line.strip_suffix(b"\r").unwrap_or(line), bytes.get(end + 1..).unwrap_or_default()))
 }
 
-/// `HTTP/1.1 429 Too Many Requests`, `HTTP/2 200`
+/// Parses `HTTP/1.1 429 Too Many Requests` or `HTTP/2 200`.
 fn status(line: &[u8]) -> Option<u16> {
     let line = std::str::from_utf8(line).ok()?;
     let mut words = line.split_ascii_whitespace();

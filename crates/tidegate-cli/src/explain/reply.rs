@@ -1,4 +1,4 @@
-//! `tidegate explain reply`: what an upstream's reply says about its limits.
+//! `tidegate explain reply`: prints what an upstream's reply says about its limits.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
@@ -15,7 +15,7 @@ use super::raw_reply::RawReply;
 use super::text;
 use crate::{Misuse, config_text, environment};
 
-/// How much of a reply is read: more than any that is worth explaining.
+/// The most that is read of a reply: more than any that is worth explaining.
 const MAX_REPLY: u64 = 64 << 20;
 
 /// Say what a reply means: which limit, how much is left, when to come back.
@@ -72,7 +72,7 @@ impl ExplainReply {
             write_json(&mut out, &reading)
         };
         match written {
-            // Whoever read us has seen enough.
+            // The reader of the output has closed it, which is no error.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             other => other.context("cannot write to standard output"),
         }
@@ -81,7 +81,7 @@ impl ExplainReply {
     fn profiles(&self) -> anyhow::Result<Profiles> {
         let Some(path) = &self.config else { return Ok(Profiles::default()) };
         let text = config_text(path)?;
-        // Only the profiles: a mistake elsewhere in the file is no reason not to explain a reply.
+        // Only the profiles: a mistake elsewhere in the file does not matter here.
         let profiles = Profiles::parse_with(&text, &path.display().to_string(), &environment);
         Ok(profiles.map_err(|errors| Misuse(errors.to_string()))?)
     }

@@ -1,4 +1,4 @@
-//! A reading in words for a person: what happened, what to do, what is left.
+//! An explained reply as text: what happened, what to do, what remains.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use tidegate_core::reply::{Limit, Reading, Verdict, WaitSource};
 use tidegate_core::vendors::by_name;
 
-/// Writes a reading as a person wants to read it.
+/// Writes an explained reply for people.
 pub fn write(out: &mut impl Write, status: u16, reading: &Reading) -> io::Result<()> {
     writeln!(out, "{}", headline(status, reading))?;
     writeln!(out, "  {}", advice(reading))?;
@@ -127,7 +127,7 @@ fn state(limit: &Limit) -> String {
     text
 }
 
-/// A length of time with at most two units: `174 ms`, `6.6 s`, `2 min 59 s`, `33 h 39 min`.
+/// Formats a duration with at most two units: `174 ms`, `6.6 s`, `2 min 59 s`, `33 h 39 min`.
 fn span(ms: u64) -> String {
     let seconds = ms.div_ceil(1000);
     match ms {

@@ -20,19 +20,19 @@ pub enum LogFormat {
     Json,
 }
 
-/// What is logged of our own unless `TIDEGATE_LOG` names another level.
+/// The level of tidegate's own events unless `TIDEGATE_LOG` names another one.
 const DEFAULT: LevelFilter = LevelFilter::INFO;
 
 pub use writer::LastLines;
 
-/// Logs events from here on, until the end of what it returns.
+/// Logs events until the returned guard is dropped.
 pub fn init(format: LogFormat) -> io::Result<LastLines> {
     let level = std::env::var("TIDEGATE_LOG").ok().and_then(|level| level.parse().ok()).unwrap_or(DEFAULT);
-    // Of others only warnings: what they say at their lowest levels may hold headers, and so keys.
+    // Only warnings of other crates: their debug events may hold headers, and so keys.
     let filter = Targets::new().with_target("tidegate", level).with_default(level.min(LevelFilter::WARN));
     let (stderr, last) = writer::start(io::stderr())?;
     let registry = tracing_subscriber::registry().with(filter);
-    // A subscriber that is there already stays.
+    // A subscriber that was set before stays.
     let _ = match format {
         LogFormat::Text => {
             let lines = fmt::layer().with_writer(stderr).with_target(false);

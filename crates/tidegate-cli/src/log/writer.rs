@@ -1,8 +1,8 @@
 //! Writes the log on a thread of its own, so that a call never waits for the reader of the log.
 //!
 //! Standard error is often a pipe. When its reader stops, the pipe fills and a write to it blocks: without this thread the
-//! first worker that logs would stand still, and with it every call. Lines wait in a bounded queue instead. A line that
-//! finds the queue full is dropped and counted, and the count is logged as soon as there is room again.
+//! first worker that logs would block, and with it every call. Lines wait in a bounded queue instead. A line that finds the
+//! queue full is dropped and counted, and the count is logged as soon as there is room again.
 //!
 //! Written by hand because `tracing-appender` does not log how many lines it dropped, and brings file rotation that has no
 //! use here.
@@ -15,18 +15,18 @@ use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// How many lines wait for the reader at most.
+/// The most lines that wait for the reader.
 const QUEUE: usize = 4_096;
 /// How long the program waits at its end for lines that are still queued.
 const LAST_WRITES: Duration = Duration::from_secs(1);
 
 enum Message {
     Line(Vec<u8>),
-    /// Everything before it has been written when this is answered.
+    /// Answered once everything before it has been written.
     Flush(SyncSender<()>),
 }
 
-/// Where the formatter writes: each write is one line.
+/// The formatter's output: each write is one line.
 #[derive(Clone)]
 pub struct Lines {
     queue: SyncSender<Message>,
@@ -50,13 +50,13 @@ pub fn start(out: impl Write + Send + 'static) -> io::Result<(Lines, LastLines)>
 fn write_all(lines: &Receiver<Message>, lost: &AtomicU64, mut out: impl Write) {
     while let Ok(message) = lines.recv() {
         match message {
-            // Nothing is left to report a failure to.
+            // There is nowhere left to report a failure.
             Message::Line(line) => drop(out.write_all(&line)),
             Message::Flush(done) => drop((out.flush(), done.send(()))),
         }
         let lines = lost.swap(0, Ordering::Relaxed);
         if lines > 0 {
-            // Queued as any other line, in the format that was chosen.
+            // Queued as any other line, in the chosen format.
             tracing::warn!(lines, "log lines were dropped: their reader is too slow");
         }
     }
@@ -86,7 +86,7 @@ impl MakeWriter<'_> for Lines {
 impl Drop for LastLines {
     fn drop(&mut self) {
         let (done, written) = sync_channel(1);
-        // A full queue means that the reader has stopped: there is no point in waiting for it.
+        // A full queue means that the reader has stopped: waiting would not help.
         if self.0.try_send(Message::Flush(done)).is_ok() {
             written.recv_timeout(LAST_WRITES).ok();
         }
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// A reader that reads nothing until it is told to.
+    /// A reader that reads nothing until it is released.
     #[derive(Clone, Default)]
     struct Reader(Arc<(Mutex<bool>, Condvar)>);
 
@@ -131,7 +131,7 @@ mod tests {
     fn a_reader_that_stops_blocks_no_writer_and_dropped_lines_are_counted() {
         let (reader, (tell, read)) = (Reader::default(), channel());
         let (mut lines, last) = start(Pipe(reader.clone(), tell)).expect("a thread");
-        // The thread holds one line at most beside those in the queue.
+        // The thread holds at most one line beside those in the queue.
         for number in 0..QUEUE + 100 {
             lines.write_all(format!("{number}").as_bytes()).expect("never fails");
         }

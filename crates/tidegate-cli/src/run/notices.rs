@@ -1,4 +1,4 @@
-//! What `run` says on standard error: that the sidecar is another project's, and that no call came through.
+//! The notices of `run` on standard error: the sidecar belongs to another project, or no call used it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,32 +8,32 @@ use tidegate::Config;
 use tidegate_core::config::presets;
 
 use super::variables::{Caller, Service};
-use crate::running::full;
+use crate::running::canonical;
 
-/// What this `run` was started with.
+/// The arguments of this `run`.
 pub struct Own<'r> {
-    /// The config file, which may not be there.
+    /// The config file, which may not exist.
     pub file: &'r Path,
-    /// What it says, if it is right.
+    /// Its config, if it is valid.
     pub config: Option<&'r Config>,
-    /// The folder for state that was asked for.
+    /// The named folder for state.
     pub state: Option<&'r Path>,
 }
 
 /// The sidecar that is used.
 pub struct Theirs<'r> {
     pub url: String,
-    /// As `/v1/status` has it.
+    /// Its `/v1/status`.
     pub status: &'r Value,
     /// The variables that lead to it.
     pub set: &'r BTreeMap<&'static str, String>,
 }
 
-/// Returns a line on each thing in which a sidecar that was there before differs from what this `run` would have started.
+/// Returns a line for each difference between a sidecar that was found and the one that this `run` would have started.
 pub fn other_sidecar(own: &Own<'_>, theirs: &Theirs<'_>, caller: &Caller) -> Vec<String> {
     let mut lines = Vec::new();
-    let (file, url) = (full(own.file), &theirs.url);
-    let used = theirs.status["config"]["file"].as_str().map(|file| full(Path::new(file)));
+    let (file, url) = (canonical(own.file), &theirs.url);
+    let used = theirs.status["config"]["file"].as_str().map(|file| canonical(Path::new(file)));
     let is_there = own.file.exists();
     if used.as_ref() == Some(&file) {
         let wrong = if !is_there {
@@ -57,7 +57,7 @@ pub fn other_sidecar(own: &Own<'_>, theirs: &Theirs<'_>, caller: &Caller) -> Vec
              your own, write {advice}"
         ));
     }
-    let kept = theirs.status["state"]["path"].as_str().map(|path| full(Path::new(path)));
+    let kept = theirs.status["state"]["path"].as_str().map(|path| canonical(Path::new(path)));
     if let Some(state) = own.state
         && kept.as_deref().and_then(Path::parent) != Some(&*resolved(state))
     {
@@ -69,12 +69,12 @@ pub fn other_sidecar(own: &Own<'_>, theirs: &Theirs<'_>, caller: &Caller) -> Vec
     lines
 }
 
-/// A folder as records have it.
+/// Returns a folder as records have it.
 fn resolved(folder: &Path) -> PathBuf {
-    full(&folder.join("state.db")).parent().map_or_else(|| folder.to_owned(), Path::to_owned)
+    canonical(&folder.join("state.db")).parent().map_or_else(|| folder.to_owned(), Path::to_owned)
 }
 
-/// What this config has and the sidecar has not, as the end of a sentence.
+/// Returns what this config has and the sidecar has not, as the end of a sentence.
 fn lacking(config: &Config, theirs: &Theirs<'_>, caller: &Caller) -> String {
     let services: Vec<&str> = config
         .services
@@ -107,7 +107,7 @@ impl Theirs<'_> {
     }
 }
 
-/// Returns the line on a program of which no call came through.
+/// Returns the notice for a program that sent no call through the sidecar.
 pub fn never_came(loop_id: &str, theirs: &Theirs<'_>) -> String {
     let names: Vec<&str> = theirs.set.keys().copied().collect();
     format!(
@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    /// What a `run` in a folder without a config is told of a sidecar with that status.
+    /// Returns the notices of a `run` in a folder without a config, for a sidecar with that status.
     fn told(status: &Value) -> Vec<String> {
         let caller = Caller { loop_id: "agent".into(), loop_type: None, priority: None };
         let url = "http://127.0.0.1:8429";

@@ -1,8 +1,8 @@
-//! The program: its signals on the way in, its exit code on the way out.
+//! Runs the program: forwards its signals, and returns its exit code.
 //!
-//! Signals that are sent to `run` are passed on. Ctrl-C and Ctrl-\ are not where the terminal sends them to the program
-//! itself, as it does to everybody in its foreground group: a program that is told twice breaks off its own ending.
-//! What `run` was started to ignore (as `nohup` has it) the program ignores too, and so it is left alone.
+//! Signals to `run` are forwarded. Ctrl-C and Ctrl-\ are not, where the terminal sends them to the program itself, as it
+//! does to all processes of its foreground group: a program that gets such a signal twice may abort its own shutdown.
+//! Signals that `run` ignores (as under `nohup`) the program ignores too, and they are not forwarded.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -19,7 +19,7 @@ use super::lease::Lease;
 const PASSED_ON: [Signal; 6] =
     [Signal::HUP, Signal::INT, Signal::QUIT, Signal::TERM, Signal::USR1, Signal::USR2];
 
-/// How it ended.
+/// How the program ended.
 pub enum Ended {
     /// It ran, and this is its exit code.
     Ran(ExitCode),
@@ -28,7 +28,7 @@ pub enum Ended {
 }
 
 impl Ended {
-    /// The exit code to pass on.
+    /// Returns the exit code of `run`.
     pub fn code(self) -> ExitCode {
         match self {
             Ended::Ran(code) | Ended::NotStarted(code) => code,
@@ -36,7 +36,7 @@ impl Ended {
     }
 }
 
-/// Runs it to its end.
+/// Runs the program to its end.
 pub fn run(command: Command, lease: &Lease) -> anyhow::Result<Ended> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start a runtime")?;
@@ -48,7 +48,7 @@ pub fn run(command: Command, lease: &Lease) -> anyhow::Result<Ended> {
             Ok(child) => child,
             Err(error) => {
                 eprintln!("tidegate: cannot run {program}: {error}");
-                // As shells and env(1) have it.
+                // The exit codes of shells and env(1).
                 let found = error.kind() != io::ErrorKind::NotFound;
                 return Ok(Ended::NotStarted(ExitCode::from(if found { 126 } else { 127 })));
             }
@@ -70,7 +70,7 @@ pub fn run(command: Command, lease: &Lease) -> anyhow::Result<Ended> {
     })
 }
 
-/// From here on these signals do not end us.
+/// Keeps these signals from ending this process.
 fn listen() -> io::Result<mpsc::UnboundedReceiver<Signal>> {
     let (tell, told) = mpsc::unbounded_channel();
     let ignored = ignored();
@@ -82,14 +82,14 @@ fn listen() -> io::Result<mpsc::UnboundedReceiver<Signal>> {
     Ok(told)
 }
 
-/// The signals that this process ignores, one bit each; where that cannot be seen, none.
+/// Returns the signals that this process ignores, one bit each; none where that cannot be read.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
-/// Whether the terminal has sent it to the program as well.
+/// Returns whether the terminal has sent the signal to the program as well.
 fn comes_from_the_terminal(signal: Signal) -> bool {
     let foreground = || tcgetpgrp(io::stdin()).is_ok_and(|group| group == getpgrp());
     matches!(signal, Signal::INT | Signal::QUIT) && foreground()

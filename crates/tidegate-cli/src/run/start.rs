@@ -1,4 +1,4 @@
-//! Starting a sidecar for this `run` and those that come meanwhile.
+//! Starts a sidecar for this `run` and for those that come later.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
@@ -12,14 +12,14 @@ use anyhow::{Context, bail};
 use super::lease::Lease;
 use crate::sidecar::{Sidecar, Token};
 
-/// What a sidecar is started with.
+/// The arguments of a sidecar that is started.
 pub struct Options<'r> {
     pub config: Option<&'r Path>,
     pub state: Option<&'r Path>,
 }
 
-/// Starts a sidecar that ends when the lock behind `lease` is free; or finds the one that another `run` started
-/// meanwhile, and says so.
+/// Starts a sidecar that ends when the lock behind `lease` is free, or finds the one that another `run` started meanwhile.
+/// Returns which of the two it was.
 pub fn sidecar(
     lease: &Lease,
     options: &Options<'_>,
@@ -27,7 +27,7 @@ pub fn sidecar(
     token: &Token,
 ) -> anyhow::Result<(Sidecar, bool)> {
     let log = lease.log();
-    // Appended to, so that two that start at once do not write over each other.
+    // Appended to, so that two sidecars that start at once do not overwrite each other's lines.
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&log);
     let file = file.with_context(|| format!("cannot write the log {}", log.display()))?;
     let before = file.metadata().map(|found| found.len()).unwrap_or_default();
@@ -39,7 +39,7 @@ pub fn sidecar(
             command.arg(option).arg(path);
         }
     }
-    // A group of its own: Ctrl-C is for the program, which may have calls to end.
+    // A process group of its own: Ctrl-C is for the program, which may have calls to end.
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file).process_group(0);
     let mut child = command.spawn().context("cannot start a sidecar")?;
     let mut first = String::new();

@@ -1,4 +1,4 @@
-//! The variables that lead a program to the sidecar.
+//! The environment variables that lead a program to the sidecar.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use tidegate_core::config::presets;
 
 use crate::http::encoded;
 
-/// Who calls, as the URL carries it.
+/// The caller, as the URL carries it.
 pub struct Caller {
     pub loop_id: String,
     pub loop_type: Option<String>,
@@ -18,7 +18,7 @@ pub struct Caller {
 /// A service of the sidecar that has a preset: its name, and the preset's.
 pub type Service = (String, String);
 
-/// The services that a sidecar's status names, if they have a preset and can be forwarded to.
+/// Returns the services in a sidecar's status that have a preset and can be forwarded to.
 pub fn services(status: &Value) -> Vec<Service> {
     let services = status["services"].as_object().into_iter().flatten();
     let known = services.filter(|(_, service)| service["upstream"].is_string());
@@ -26,11 +26,11 @@ pub fn services(status: &Value) -> Vec<Service> {
 }
 
 impl Caller {
-    /// Every base URL variable of these services' SDKs, and what it is to be.
+    /// Returns every base URL variable of these services' SDKs with its value.
     pub fn variables(&self, url: &str, services: &[Service]) -> BTreeMap<&'static str, String> {
         let base = format!("{url}/{}", self.hints());
         let mut set = BTreeMap::new();
-        // Of two services with one preset the one that is named like it counts, else the first.
+        // If two services have one preset, the one with the preset's name counts, else the first.
         let (named, others): (Vec<_>, Vec<_>) = services.iter().partition(|(name, preset)| name == preset);
         for (service, preset) in named.into_iter().chain(others) {
             let variables = presets::by_name(preset).map_or(&[][..], |preset| preset.base_url_env);
@@ -49,7 +49,7 @@ impl Caller {
     }
 }
 
-/// What keeps a program from sending its calls to the sidecar through a proxy, where its environment names one.
+/// Returns the variables that keep a program from sending its calls to the sidecar through a proxy.
 pub fn past_proxies(variable: impl Fn(&str) -> Option<String>) -> Vec<(&'static str, String)> {
     let proxies = ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
     if !proxies.iter().any(|name| variable(name).is_some_and(|proxy| !proxy.is_empty())) {

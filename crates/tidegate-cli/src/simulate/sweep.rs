@@ -1,8 +1,8 @@
-//! What is varied from run to run: the values of keys, and seeds.
+//! Sweeps: the values of keys and the seeds that differ from run to run.
 
 use std::str::FromStr;
 
-/// `services.openai.queue.aging=10s,30s,60s`
+/// One sweep: `services.openai.queue.aging=10s,30s,60s`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sweep {
     key: String,
@@ -28,7 +28,7 @@ impl FromStr for Sweep {
     }
 }
 
-/// Every combination, the last sweep varying fastest; without any the one in which nothing is set.
+/// Returns every combination, with the last sweep varying fastest. Without sweeps there is one empty combination.
 pub fn combinations(sweeps: &[Sweep]) -> Vec<Vec<(String, String)>> {
     sweeps.iter().fold(vec![Vec::new()], |so_far, sweep| {
         let with = |settings: &Vec<(String, String)>, value: &String| {
@@ -43,7 +43,7 @@ pub fn combinations(sweeps: &[Sweep]) -> Vec<Vec<(String, String)>> {
     })
 }
 
-/// `1..20`, both included.
+/// A range of seeds, both ends included: `1..20`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seeds {
     first: u64,
@@ -72,7 +72,7 @@ impl FromStr for Seeds {
     }
 }
 
-/// Values, each up to the next comma that is not inside of an array, a table or quotes.
+/// Splits values at commas that are not inside of an array, a table or quotes.
 fn split(text: &str) -> Vec<String> {
     let mut values = Vec::new();
     let mut from = 0;
@@ -84,7 +84,7 @@ fn split(text: &str) -> Vec<String> {
     values
 }
 
-/// Where a character stands outside of brackets and quotes.
+/// Returns the positions of a character outside of brackets and quotes.
 fn outside(text: &str, wanted: char) -> Vec<usize> {
     let (mut places, mut depth, mut quote) = (Vec::new(), 0_i32, None);
     for (at, c) in text.char_indices() {

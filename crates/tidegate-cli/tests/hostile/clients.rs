@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_millis(2500);
 /// The same where the sidecar tries in vain to connect, in worlds that last long enough.
 const LONG_PATIENCE: Duration = Duration::from_secs(12);
 
-/// Everyone who calls.
+/// All callers.
 pub struct Clients {
     /// Their last answers are waited for.
     pub callers: JoinSet<()>,

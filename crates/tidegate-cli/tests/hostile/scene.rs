@@ -1,4 +1,4 @@
-//! What all who play in a world share: where the sidecar listens, what is written down, and when it is over.
+//! The state that all parts of a world share: the address of the sidecar, the notes, and the end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};

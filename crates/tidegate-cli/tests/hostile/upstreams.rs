@@ -220,7 +220,7 @@ async fn serve(stream: TcpStream, kind: Kind, tls: TlsAcceptor, part: Part) {
     }
 }
 
-/// How TLS upstreams show who they are.
+/// The certificates of TLS upstreams.
 pub struct Tls {
     http1: Arc<ServerConfig>,
     http2: Arc<ServerConfig>,

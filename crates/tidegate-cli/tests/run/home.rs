@@ -35,7 +35,7 @@ impl Home {
 
     /// The command in this folder, with locks in this folder, and nothing of the tester's own environment that counts.
     pub fn tidegate(&self, arguments: &[&str]) -> Command {
-        // Whoever starts tests in the background may have them ignore interrupts, and all that they start.
+        // Tests that run in the background may ignore interrupts, and so do the processes that they start.
         let mut command = Command::new("env");
         command
             .args(["--default-signal", env!("CARGO_BIN_EXE_tidegate")])

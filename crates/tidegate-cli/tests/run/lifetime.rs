@@ -1,4 +1,4 @@
-//! How long the sidecar lives: as long as somebody needs it, whoever starts, ends or is killed when.
+//! How long the sidecar lives: as long as a `run` needs it, in whatever order processes start, end or are killed.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -19,7 +19,7 @@ fn the_sidecar_lives_until_the_last_run_that_uses_it_ends() {
     assert!(home.is_served());
     assert_eq!(second.end(), Some(0));
     home.wait_until_served(false);
-    // It writes down its state once nobody can reach it.
+    // It writes its state once no client can reach it.
     let began = Instant::now();
     while !home.log().contains("stopped") {
         assert!(began.elapsed() < Duration::from_secs(20), "{}", home.log());
@@ -122,7 +122,7 @@ fn an_interrupt_from_the_terminal_is_for_the_program_and_not_for_the_sidecar() {
     );
     command.env("TIDEGATE", env!("CARGO_BIN_EXE_tidegate")).process_group(0);
     let mut running = Running::start(command);
-    // As a terminal does it: to everybody in the group.
+    // As a terminal does it: to all processes of the group.
     let group = rustix::process::Pid::from_child(&running.child);
     rustix::process::kill_process_group(group, Signal::INT).expect("they run");
     assert_eq!(running.code(), Some(9), "{}", home.log());

@@ -27,7 +27,7 @@ fn tidegate(arguments: &[&str]) -> Command {
     command
 }
 
-/// The API, with room for few calls more than its rate, so that whoever does not keep to it is refused.
+/// The API, with room for few calls more than its rate, so that a client that exceeds it is refused.
 pub fn api(headers: &str, faults: &[&str]) -> Process {
     let rate = format!("{RATE}/s");
     let options =

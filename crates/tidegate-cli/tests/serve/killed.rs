@@ -17,7 +17,7 @@ fn granted_ns(line: &str) -> Option<u64> {
     Some(line.strip_prefix("x-tidegate-granted-ns: ")?.trim().parse().expect("a time"))
 }
 
-/// Starts a sidecar there; its port is told to whoever calls.
+/// Starts a sidecar there, and shares its port with the callers.
 fn start(folder: &Folder, port: &AtomicU16) -> Child {
     let mut command = command(folder);
     command
@@ -40,7 +40,7 @@ fn end(child: &mut Child) {
     assert!(child.wait().expect("ended").success());
 }
 
-/// Calls as fast as it is answered, whoever is there to answer.
+/// Makes one call after another, whichever sidecar answers.
 fn call(port: &AtomicU16, ended: &AtomicBool) {
     while !ended.load(Ordering::Acquire) {
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port.load(Ordering::Acquire))) else {

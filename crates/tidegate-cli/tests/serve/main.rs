@@ -1,4 +1,4 @@
-//! `tidegate serve` as a process: what it is started with, what it says, whom it trusts, and how it ends.
+//! `tidegate serve` as a process: its arguments, its output, its trust in upstreams, and how it ends.
 
 mod ending;
 mod few_files;
@@ -39,7 +39,7 @@ fn say(address: SocketAddr, request: &str) -> String {
     said
 }
 
-/// Listens, says the same to everybody, and tells what it was asked.
+/// Listens, answers every request with the same text, and returns the requests.
 fn somebody(words: &'static str) -> (SocketAddr, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");

@@ -39,7 +39,7 @@ fn without_a_config_the_presets_are_served() {
     );
 }
 
-/// Whom it may hand connections to.
+/// The threads that it may hand connections to.
 #[cfg(target_os = "linux")]
 fn workers(sidecar: &Sidecar) -> usize {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", sidecar.id())).expect("it runs");

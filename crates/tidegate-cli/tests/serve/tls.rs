@@ -1,4 +1,4 @@
-//! Upstreams over TLS: who is trusted, and what is spoken.
+//! Upstreams over TLS: which certificates are trusted, and which protocol is spoken.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;

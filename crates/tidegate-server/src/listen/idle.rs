@@ -1,4 +1,4 @@
-//! Which connections are idle, and which of them to close when there is no room for a new one.
+//! Idle connections of clients, and which of them to close when there is no room for a new one.
 //!
 //! A connection that is kept alive between calls holds a file descriptor. When descriptors or places are short, the ones that
 //! have been idle for longest are closed: HTTP lets a server do so at any time, and clients connect again. A connection is
@@ -19,18 +19,19 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::body::{Body, BoxError};
-use crate::files::Holder;
+use crate::descriptors::ConnectionHolder;
 
-/// A connection that was used so recently is left alone: its client may be about to use it again.
+/// A connection that was used this recently is kept: its client may be about to use it again.
 const RECENT: Duration = Duration::from_millis(50);
-/// Closing this part of the idle connections at once keeps the search for the oldest from being made for each newcomer.
+/// One part of this many of the idle connections is closed at once, so that the search for the oldest is not made for each
+/// new connection.
 const PART: usize = 16;
 
-/// A connection that has carried no call is closed so long after the sidecar was told to stop. A head that is on its way
-/// has this time to arrive.
+/// A connection that has carried no call is closed this long after the sidecar began to stop. A head that is on its way has
+/// this time to arrive.
 const NO_CALL: Duration = Duration::from_secs(1);
-/// A connection that has carried calls is closed if nothing was written to it for so long after the last one: the end of a
-/// reply may still wait for its client.
+/// A connection that has carried calls is closed if nothing was written to it for this long after the last one. The end of
+/// a reply may still wait for its client.
 const NO_WRITE: Duration = Duration::from_secs(2);
 
 /// All open connections.
@@ -41,7 +42,7 @@ pub(super) struct Connections {
     next: AtomicU64,
 }
 
-/// What a connection is doing.
+/// The activity of one connection.
 #[derive(Debug)]
 pub(super) struct Activity {
     began: Instant,
@@ -57,7 +58,7 @@ pub(super) struct Activity {
     close: Notify,
 }
 
-/// A connection among all that are open, until this is dropped.
+/// Registers a connection as open until it is dropped.
 #[derive(Debug)]
 pub(super) struct Registered {
     all: Arc<Connections>,
@@ -65,7 +66,7 @@ pub(super) struct Registered {
     pub activity: Arc<Activity>,
 }
 
-/// A call that is under way, until this is dropped.
+/// Keeps a connection busy with a call until it is dropped.
 #[derive(Debug)]
 pub(super) struct Busy(Arc<Activity>);
 
@@ -96,8 +97,8 @@ impl Connections {
     }
 }
 
-impl Holder for Connections {
-    /// Closes a part of all that are idle.
+impl ConnectionHolder for Connections {
+    /// Closes a part of the idle connections.
     fn close_idle(&self) -> usize {
         let latest = millis_since(self.began).saturating_sub(RECENT.as_millis() as u64);
         let open = self.open.lock();
@@ -121,7 +122,7 @@ impl Holder for Connections {
 }
 
 impl Activity {
-    /// A call begins.
+    /// Notes that a call begins.
     pub fn busy(self: &Arc<Activity>) -> Busy {
         self.calls.fetch_add(1, Ordering::Relaxed);
         Busy(self.clone())
@@ -132,17 +133,17 @@ impl Activity {
         self.close.notified().await;
     }
 
-    /// Whether no call is being answered.
+    /// Returns whether no call is being answered.
     pub fn is_free(&self) -> bool {
         self.calls.load(Ordering::Relaxed) == 0
     }
 
-    /// Something was written.
+    /// Notes that something was written.
     pub fn wrote(&self) {
         self.writes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits until no call is under way, and none has been or its reply has left.
+    /// Waits until no call is under way and the last reply has been written.
     pub async fn unused(&self) {
         let seen = || (self.calls.load(Ordering::Relaxed), self.writes.load(Ordering::Relaxed));
         loop {
@@ -212,7 +213,7 @@ fn millis_since(began: Instant) -> u64 {
 mod tests {
     use super::*;
 
-    /// As if the connections had been idle since so many milliseconds after the beginning, and it were long after.
+    /// Registers connections that have been idle since these times, in milliseconds after `began`.
     fn idle_since(all: &Arc<Connections>, times: &[u64]) -> Vec<Registered> {
         let at = |ms: &u64| {
             let registered = all.register();

@@ -1,20 +1,18 @@
-//! Connections: who is let in, what they speak, and how they end.
+//! Connections of clients: accepting them, serving them, and ending them.
 //!
 //! A connection speaks HTTP/1.1, or HTTP/2 if it begins with that protocol's preface. When the sidecar stops, idle
-//! connections are closed at once, those with half a head or nothing but a preface within a second, and the others after
-//! their calls. When its patience is over, calls whose reply has not begun are answered with 503, and then all connections
-//! are dropped.
+//! connections are closed at once, those with half a head or only a preface within a second, and the others after their
+//! calls. When the time to drain is over, calls whose reply has not begun are answered with 503. Then all connections are
+//! dropped.
 //!
-//! Descriptors and places are few: when there is none for a newcomer, connections that are idle are closed (see `idle`).
+//! Descriptors and places are limited: when none is free for a new connection, idle connections are closed (see `idle`).
 
 mod idle;
-mod patient;
 #[cfg(unix)]
 pub(crate) mod unix;
-pub(crate) mod workers;
+mod write_timeout;
 
 use std::io;
-use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,75 +30,37 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Sleep;
 use tracing::{debug, warn};
 
-use crate::app::{App, Counted};
-use crate::files::{Files, Holder, RECOVER, is_out_of_files};
-use crate::permits::Origin;
+use crate::app::App;
+use crate::auth::Peer;
+use crate::descriptors::{ConnectionHolder, Descriptors, RETRY_LATER, is_exhausted};
+use crate::lifecycle::{ConnectionPlace, Phase};
+use crate::workers::Workers;
 use idle::{Activity, Connections};
-use patient::Patient;
-use workers::Workers;
+use write_timeout::WriteTimeout;
 
-/// How many clients may be connected unless said otherwise: each call that waits has a connection.
+/// The default for how many clients may be connected. Each waiting call has a connection.
 const MAX_CONNECTIONS: usize = 16_384;
-/// How long a head may be, all its headers together.
+/// The longest head, all headers together.
 const MAX_HEAD: usize = 64 << 10;
-/// How many headers it may have.
+/// The most headers of a head.
 const MAX_HEADERS: usize = 128;
-/// How many calls one HTTP/2 connection may carry at once.
+/// The most calls at once on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 1_024;
-/// How HTTP/2 begins.
+/// The beginning of an HTTP/2 connection.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0";
-/// How long an HTTP/2 client has to take leave of an idle connection that is closed to make room. A peer that never answers
-/// would hold it for as long as pings are waited for.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long an HTTP/2 client has to close an idle connection after GOAWAY. A peer that never answers would hold it until
+/// the ping timeout.
+const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 
-/// What becomes of connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// They are served.
-    Serving,
-    /// They end after what they are about.
-    Draining,
-    /// Calls whose reply has not begun are answered with 503.
-    Refusing,
-    /// They end.
-    Cut,
-}
-
-/// A connection's place among all that there may be. It goes with what the connection becomes.
-#[derive(Clone)]
-pub(crate) struct Room {
-    _held: Arc<(Counted, OwnedSemaphorePermit)>,
-}
-
-/// Which way somebody came in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Door {
-    /// By the network, from this address: this machine's own, unless it is open to others.
-    Tcp(IpAddr),
-    /// By a file that only whoever started the sidecar may open.
-    #[cfg_attr(not(unix), allow(dead_code))]
-    Unix,
-}
-
-impl Door {
-    /// Where a caller without a token comes from.
-    pub fn origin(self) -> Origin {
-        match self {
-            Door::Tcp(address) => Origin::Address(address),
-            Door::Unix => Origin::Socket,
-        }
-    }
-}
-
-/// Where connections come from.
+/// A source of connections.
 pub(crate) trait Listener: Send + Sync + 'static {
     type Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static;
-    /// What can be given to another thread.
+    /// A connection that can be sent to another thread.
     type Accepted: Send + 'static;
 
-    fn next(&self) -> impl Future<Output = io::Result<(Self::Accepted, Door)>> + Send;
+    fn next(&self) -> impl Future<Output = io::Result<(Self::Accepted, Peer)>> + Send;
 
-    /// What is read from and written to on the thread that this is called on.
+    /// Makes a stream on the current thread.
     fn settle(accepted: Self::Accepted) -> io::Result<Self::Stream>;
 }
 
@@ -108,11 +68,11 @@ impl Listener for TcpListener {
     type Stream = TcpStream;
     type Accepted = std::net::TcpStream;
 
-    async fn next(&self) -> io::Result<(std::net::TcpStream, Door)> {
+    async fn next(&self) -> io::Result<(std::net::TcpStream, Peer)> {
         let (stream, peer) = self.accept().await?;
-        // Events are small, and to be there at once.
+        // Events are small and must be sent at once.
         stream.set_nodelay(true).ok();
-        Ok((stream.into_std()?, Door::Tcp(peer.ip().to_canonical())))
+        Ok((stream.into_std()?, Peer::Tcp(peer.ip().to_canonical())))
     }
 
     fn settle(accepted: std::net::TcpStream) -> io::Result<TcpStream> {
@@ -125,9 +85,9 @@ impl Listener for tokio::net::UnixListener {
     type Stream = tokio::net::UnixStream;
     type Accepted = std::os::unix::net::UnixStream;
 
-    async fn next(&self) -> io::Result<(Self::Accepted, Door)> {
+    async fn next(&self) -> io::Result<(Self::Accepted, Peer)> {
         let (stream, _) = self.accept().await?;
-        Ok((stream.into_std()?, Door::Unix))
+        Ok((stream.into_std()?, Peer::Unix))
     }
 
     fn settle(accepted: Self::Accepted) -> io::Result<Self::Stream> {
@@ -135,29 +95,29 @@ impl Listener for tokio::net::UnixListener {
     }
 }
 
-/// What it takes to serve connections.
-pub(crate) struct Listening {
+/// Accepts and serves connections.
+pub(crate) struct Acceptor {
     app: Arc<App>,
     phase: watch::Receiver<Phase>,
-    room: Arc<Semaphore>,
+    places: Arc<Semaphore>,
     workers: Arc<Workers>,
     connections: Arc<Connections>,
-    files: Arc<Files>,
+    descriptors: Arc<Descriptors>,
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
 }
 
-impl Listening {
+impl Acceptor {
     pub fn new(
         app: Arc<App>,
-        phase: watch::Receiver<Phase>,
+        descriptors: Arc<Descriptors>,
         max_connections: Option<usize>,
         workers: Arc<Workers>,
-    ) -> Listening {
+    ) -> Acceptor {
         let mut http1 = http1::Builder::new();
         http1
             .timer(TokioTimer::new())
-            .header_read_timeout(app.times.client_head)
+            .header_read_timeout(app.shared.timeouts.client_head)
             .max_buf_size(MAX_HEAD)
             .max_headers(MAX_HEADERS);
         let mut http2 = http2::Builder::new(TokioExecutor::new());
@@ -165,93 +125,93 @@ impl Listening {
             .timer(TokioTimer::new())
             .max_header_list_size(MAX_HEAD as u32)
             .max_concurrent_streams(MAX_STREAMS)
-            .keep_alive_interval(app.times.client)
-            .keep_alive_timeout(app.times.client);
-        let room = Arc::new(Semaphore::new(max_connections.unwrap_or(MAX_CONNECTIONS)));
-        let (connections, files) = (Arc::new(Connections::new()), app.client.files().clone());
-        files.add(&connections);
-        Listening { app, phase, room, workers, connections, files, http1, http2 }
+            .keep_alive_interval(app.shared.timeouts.client)
+            .keep_alive_timeout(app.shared.timeouts.client);
+        let places = Arc::new(Semaphore::new(max_connections.unwrap_or(MAX_CONNECTIONS)));
+        let (connections, phase) = (Arc::new(Connections::new()), app.shared.lifecycle.subscribe());
+        descriptors.add(&connections);
+        Acceptor { app, phase, places, workers, connections, descriptors, http1, http2 }
     }
 
-    /// Accepts connections until it is told to stop.
-    pub async fn accept<L: Listener>(self: Arc<Listening>, listener: L) {
+    /// Accepts connections until the sidecar stops.
+    pub async fn accept<L: Listener>(self: Arc<Acceptor>, listener: L) {
         let this = self;
         let mut phase = this.phase.clone();
         loop {
             let accepted = async {
-                let room = this.room().await?;
-                Some((listener.next().await, room))
+                let place = this.take_place().await?;
+                Some((listener.next().await, place))
             };
-            let (accepted, room) = tokio::select! {
+            let (accepted, place) = tokio::select! {
                 Some(accepted) = accepted => accepted,
                 _ = phase.wait_for(|phase| *phase != Phase::Serving) => return,
             };
             match accepted {
-                Ok((accepted, door)) => this.workers.spawn(this.clone().serve::<L>(accepted, door, room)),
+                Ok((accepted, peer)) => this.workers.spawn(this.clone().serve::<L>(accepted, peer, place)),
                 Err(error) => {
-                    drop(room);
+                    drop(place);
                     tokio::time::sleep(this.recover(&error)).await;
                 }
             }
         }
     }
 
-    /// A connection could not be accepted. If files are short, idle connections are closed. Returns how long to wait before
-    /// the next one.
+    /// Handles a failure to accept. If descriptors are short, idle connections are closed. Returns how long to wait before
+    /// the next try.
     fn recover(&self, error: &io::Error) -> Duration {
-        if is_out_of_files(error) {
-            return self.files.make_room(&format!("cannot accept a connection ({error})"));
+        if is_exhausted(error) {
+            return self.descriptors.make_room(&format!("cannot accept a connection ({error})"));
         }
         warn!(%error, "cannot accept a connection");
-        RECOVER
+        RETRY_LATER
     }
 
     /// Waits for a place for one more connection. If all are taken, idle connections are closed.
-    async fn room(&self) -> Option<OwnedSemaphorePermit> {
-        if let Ok(room) = self.room.clone().try_acquire_owned() {
-            return Some(room);
+    async fn take_place(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(place) = self.places.clone().try_acquire_owned() {
+            return Some(place);
         }
         loop {
-            self.files.tell(&"as many connections are open as may be", self.connections.close_idle());
-            // Never closed: the semaphore is this listener's own.
-            let free = self.room.clone().acquire_owned();
-            if let Ok(room) = tokio::time::timeout(RECOVER, free).await {
-                return room.ok();
+            self.descriptors.log(&"as many connections are open as may be", self.connections.close_idle());
+            // The semaphore is never closed.
+            let free = self.places.clone().acquire_owned();
+            if let Ok(place) = tokio::time::timeout(RETRY_LATER, free).await {
+                return place.ok();
             }
         }
     }
 
     /// Serves a connection to its end.
     async fn serve<L: Listener>(
-        self: Arc<Listening>,
+        self: Arc<Acceptor>,
         accepted: L::Accepted,
-        door: Door,
-        room: OwnedSemaphorePermit,
+        peer: Peer,
+        place: OwnedSemaphorePermit,
     ) {
-        let room = Room { _held: Arc::new((self.app.count_connection(), room)) };
+        let place = self.app.shared.lifecycle.count_connection(place);
         let mut phase = self.phase.clone();
         let stream = match L::settle(accepted) {
             Ok(stream) => stream,
             Err(error) => return warn!(%error, "cannot serve a connection"),
         };
         let registered = self.connections.register();
-        if let Err(error) = self.speak(door, stream, room, &registered.activity, &mut phase).await {
+        if let Err(error) = self.serve_stream(peer, stream, place, &registered.activity, &mut phase).await {
             debug!(%error, "a connection broke");
         }
     }
 
-    async fn speak<S>(
+    async fn serve_stream<S>(
         &self,
-        door: Door,
+        peer: Peer,
         mut stream: S,
-        room: Room,
+        place: ConnectionPlace,
         activity: &Arc<Activity>,
         phase: &mut watch::Receiver<Phase>,
     ) -> Result<(), hyper::Error>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let beginning = tokio::time::timeout(self.app.times.client_head, beginning(&mut stream));
+        let beginning = tokio::time::timeout(self.app.shared.timeouts.client_head, read_prefix(&mut stream));
         let first = tokio::select! {
             beginning = beginning => match beginning {
                 Ok(Ok(first)) => first,
@@ -262,20 +222,20 @@ impl Listening {
             () = activity.closing() => return Ok(()),
         };
         let is_http2 = first.starts_with(PREFACE);
-        let stream = Patient::new(stream, first, self.app.times.client, activity.clone());
+        let stream = WriteTimeout::new(stream, first, self.app.shared.timeouts.client, activity.clone());
         let (app, active) = (self.app.clone(), activity.clone());
         let service = move |mut request: Request<Incoming>| {
             if request.headers().contains_key(UPGRADE) {
-                request.extensions_mut().insert(room.clone());
+                request.extensions_mut().insert(place.clone());
             }
-            let (answer, busy) = (app.clone().answer(door, Box::new(request)), active.busy());
+            let (answer, busy) = (app.clone().answer(peer, Box::new(request)), active.busy());
             async { answer.await.map(|response| response.map(|body| busy.until_sent(body))) }
         };
-        // As hyper has it: both protocols, the same way, and no common type.
+        // hyper's connections of both protocols have the same methods and no common trait.
         macro_rules! drive {
             ($connection:expr) => {{
                 let mut connection = pin!($connection);
-                let mut farewell: Option<Pin<Box<Sleep>>> = None;
+                let mut close_timer: Option<Pin<Box<Sleep>>> = None;
                 let mut draining = false;
                 loop {
                     tokio::select! {
@@ -292,14 +252,14 @@ impl Listening {
                         },
                         () = activity.closing() => {
                             connection.as_mut().graceful_shutdown();
-                            farewell = Some(Box::pin(tokio::time::sleep(FAREWELL)));
+                            close_timer = Some(Box::pin(tokio::time::sleep(CLOSE_WITHIN)));
                         }
-                        // HTTP/1.1 asks the client for nothing.
-                        () = over(&mut farewell), if is_http2 => {
+                        // HTTP/1.1 needs no answer of the client to close.
+                        () = elapsed(&mut close_timer), if is_http2 => {
                             if activity.is_free() {
                                 return Ok(());
                             }
-                            farewell = Some(Box::pin(tokio::time::sleep(FAREWELL)));
+                            close_timer = Some(Box::pin(tokio::time::sleep(CLOSE_WITHIN)));
                         }
                         // A graceful shutdown waits for the rest of a head, or for a peer that does not answer.
                         () = activity.unused(), if draining => return Ok(()),
@@ -309,7 +269,7 @@ impl Listening {
         }
         if is_http2 {
             let phases = self.phase.clone();
-            // Each call is a task of its own here, and is not polled with the connection.
+            // An HTTP/2 call is a task of its own, and is not polled with the connection.
             let service = move |request| {
                 let (mut answer, mut phase) = (Box::pin(service(request)), phases.clone());
                 async move {
@@ -328,16 +288,16 @@ impl Listening {
     }
 }
 
-/// Waits for the end of a time that has begun.
-async fn over(time: &mut Option<Pin<Box<Sleep>>>) {
+/// Waits for a timer, if it is set.
+async fn elapsed(time: &mut Option<Pin<Box<Sleep>>>) {
     match time {
         Some(time) => time.await,
         None => std::future::pending().await,
     }
 }
 
-/// The first bytes, as many as it takes to know what is spoken.
-async fn beginning(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Bytes> {
+/// Reads the first bytes, as many as it takes to recognise the protocol.
+async fn read_prefix(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Bytes> {
     let mut first = BytesMut::with_capacity(1_024);
     loop {
         if stream.read_buf(&mut first).await? == 0 {

@@ -1,7 +1,7 @@
-//! A Unix socket: for whoever started the sidecar, and for nobody else.
+//! The Unix socket, which only the user that started the sidecar may open.
 //!
-//! It is made under another name, closed to others, and then put in its place in one step: so it is never there with
-//! wider rights, and one that a sidecar left behind is replaced. One on which somebody listens is not.
+//! The socket is made under another name, with mode 0600, and then renamed in one step. So it never has wider rights. A
+//! socket that a dead sidecar left behind is replaced; one on which a process listens is not.
 
 use std::fs;
 use std::io;
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
 
-/// The socket's file; it is removed with this, if it is still ours.
+/// The socket's file. It is removed on drop, if it is still the one that was made.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
-    /// Device and number, by which it is known.
+    /// Device and inode.
     file: (u64, u64),
 }
 

@@ -1,4 +1,4 @@
-//! When leases end, the next one first.
+//! The ends of leases, the next one first.
 
 use std::collections::BTreeSet;
 
@@ -6,16 +6,16 @@ use tokio::time::Instant;
 
 use super::PermitId;
 
-/// When leases end.
+/// The ends of leases.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
     ends: BTreeSet<(Instant, PermitId)>,
-    /// What the sweeper sleeps until.
+    /// The time that the sweeper sleeps until.
     armed: Option<Instant>,
 }
 
 impl Leases {
-    /// Adds one; says whether the sweeper sleeps for too long now.
+    /// Adds a lease. Returns whether the sweeper must be woken, since the lease ends before it would wake.
     pub fn add(&mut self, until: Instant, id: PermitId) -> bool {
         self.ends.insert((until, id));
         self.armed.is_none_or(|armed| until < armed)
@@ -25,13 +25,14 @@ impl Leases {
         self.ends.remove(&(until, id));
     }
 
-    /// What to sleep until. A permit that ends before its lease does not disturb the sleeper: it finds nothing then.
+    /// Returns the time to sleep until. A permit that ends before its lease does not wake the sweeper, which then finds
+    /// nothing.
     pub fn arm(&mut self) -> Option<Instant> {
         self.armed = self.ends.first().map(|(until, _)| *until);
         self.armed
     }
 
-    /// One whose time has come.
+    /// Returns a permit whose lease is over.
     pub fn next_due(&self, now: Instant) -> Option<PermitId> {
         self.ends.first().filter(|(until, _)| *until <= now).map(|(_, id)| *id)
     }

@@ -1,4 +1,4 @@
-//! Permits that are held by others: asked for over HTTP, and kept here until their holders say what became of the work.
+//! Permits that callers hold: acquired over HTTP, and kept here until their holders report how the work ended.
 //!
 //! ```text
 //!  acquire ─► claim its id ─► wait in the gate ─► granted ─┬─► complete: settled     ┐
@@ -7,12 +7,13 @@
 //!                                                          └─► expired: cost kept    ┘
 //! ```
 //!
-//! Each permit leaves the table exactly once: whoever takes it out ends it. How it ended is remembered, so that a word that
-//! is said twice, since the first answer got lost, gets the same answer. A permit is known by a random number that nobody
-//! can guess, and only to whoever holds the token that it was asked for with.
+//! Each permit leaves the table exactly once, and the code that takes it out ends it. How it ended is remembered, so that a
+//! request that is repeated because its answer got lost gets the same answer. A permit has a random number that cannot be
+//! guessed, and is visible only to the token that acquired it.
 //!
 //! The table is bounded, and so is each caller's share of it: see `shares`.
 
+mod delivery;
 mod leases;
 mod shares;
 mod table;
@@ -26,23 +27,24 @@ use tidegate::Permit;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+pub(crate) use delivery::Delivery;
 use leases::Leases;
-pub(crate) use shares::{Bearer, Full, Origin};
+pub(crate) use shares::{Full, Origin, ShareOwner};
 use table::{Live, Table};
 
-/// How many permits may be out at once, and how many ends are remembered.
-const MOST: usize = 65_536;
+/// The most permits that may be out at once, and the most ends that are remembered.
+const MAX_PERMITS: usize = 65_536;
 
 /// All permits that are out.
 #[derive(Debug)]
 pub(crate) struct Permits {
     table: Mutex<Table>,
     random: SystemRandom,
-    /// A lease ends before all others that the sweeper knew of.
+    /// Wakes the sweeper: a lease ends before all others that it knew of.
     sooner: Notify,
 }
 
-/// A permit's number.
+/// The number of a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct PermitId(pub u128);
 
@@ -54,36 +56,36 @@ pub(crate) enum End {
     Expired,
 }
 
-/// Why there is no such permit to be had.
+/// Why there is no such permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gone {
-    /// There is none of that number, or it is somebody else's.
+pub(crate) enum NoPermit {
+    /// There is no permit of that number, or it belongs to another caller.
     Unknown,
-    /// It ended so.
+    /// The permit has ended.
     Ended(End),
 }
 
-/// Whose permit it is.
+/// The holder of the token that acquired a permit.
 pub(crate) type Owner = Option<Arc<str>>;
 
-/// An id that a caller gave: nobody else gets a permit under it meanwhile.
+/// Reserves an id that a caller chose. No other call gets a permit under it meanwhile.
 #[derive(Debug)]
 #[must_use = "the id is free again once this is dropped"]
 pub(crate) struct Claim {
     permits: Arc<Permits>,
     owner: Owner,
-    bearer: Bearer,
+    share_owner: ShareOwner,
     id: Option<Arc<str>>,
 }
 
-/// Why an id cannot be had.
+/// Why an id cannot be claimed.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Claimed {
-    /// The same was asked for under it, and granted: this permit, with so much of its lease left.
+    /// The same request was granted under it: this permit, with this much of its lease left.
     Granted(PermitId, Duration),
-    /// It waits, or it is for something else.
+    /// A call waits under it, or its permit is for another request.
     Taken,
-    /// The bearer holds its share of permits already.
+    /// The share of the caller is used up.
     Full(Full),
 }
 
@@ -92,44 +94,44 @@ impl Permits {
         Permits { table: Mutex::default(), random: SystemRandom::new(), sooner: Notify::new() }
     }
 
-    /// How many are out.
+    /// Returns how many permits are out.
     pub fn live(&self) -> usize {
         self.table.lock().live.len()
     }
 
-    /// Claims an id, if the caller gave one; `asked` is what for.
+    /// Claims an id, if the caller chose one. `identity` describes the request.
     ///
     /// # Errors
-    /// Returns an error if the id is taken, or if the bearer holds its share of permits already.
+    /// Returns an error if the id is taken, or if the share of the caller is used up.
     pub fn claim(
         self: &Arc<Permits>,
         owner: Owner,
-        bearer: Bearer,
+        share_owner: ShareOwner,
         id: Option<&str>,
-        asked: &str,
+        identity: &str,
     ) -> Result<Claim, Claimed> {
         let id: Option<Arc<str>> = id.map(Into::into);
         let mut table = self.table.lock();
         if let Some(id) = &id {
-            table.find(&owner, id, asked)?;
+            table.find(&owner, id, identity)?;
         }
-        table.admits(&bearer).map_err(Claimed::Full)?;
+        table.admits(&share_owner).map_err(Claimed::Full)?;
         if let Some(id) = &id {
-            table.claim(&owner, id, asked);
+            table.claim(&owner, id, identity);
         }
         drop(table);
-        Ok(Claim { permits: self.clone(), owner, bearer, id })
+        Ok(Claim { permits: self.clone(), owner, share_owner, id })
     }
 
-    /// Takes a permit out, to end it so. Whoever comes second is told how it ended.
-    pub fn take(&self, id: PermitId, owner: &Owner, end: End) -> Result<Permit, Gone> {
+    /// Takes a permit out to end it. A second try gets how it ended.
+    pub fn take(&self, id: PermitId, owner: &Owner, end: End) -> Result<Permit, NoPermit> {
         let mut table = self.table.lock();
         table.check(id, owner)?;
-        table.remove(id, end).ok_or(Gone::Unknown)
+        table.remove(id, end).ok_or(NoPermit::Unknown)
     }
 
-    /// Gives a permit a lease from now on.
-    pub fn renew(&self, id: PermitId, owner: &Owner, lease: Duration) -> Result<(), Gone> {
+    /// Gives a permit a new lease from now on.
+    pub fn renew(&self, id: PermitId, owner: &Owner, lease: Duration) -> Result<(), NoPermit> {
         let until = Instant::now() + lease;
         let mut table = self.table.lock();
         table.check(id, owner)?;
@@ -139,7 +141,7 @@ impl Permits {
         Ok(())
     }
 
-    /// Ends leases as their time comes, for as long as it is polled.
+    /// Ends permits whose lease is over, for as long as the future is polled.
     pub async fn expire(self: Arc<Permits>) {
         loop {
             let next = self.table.lock().leases.arm();
@@ -160,7 +162,7 @@ impl Permits {
             if !expired.is_empty() {
                 tracing::warn!(permits = expired.len(), "permits expired: their cost is kept");
             }
-            // Dropped outside of the lock: each frees its slot and keeps its cost.
+            // Dropped outside of the lock. Each permit releases its slot and keeps its cost.
             drop(expired);
         }
     }
@@ -173,19 +175,19 @@ impl Permits {
 }
 
 impl Claim {
-    /// The gate has let it go. Comes back whole if there is no room for it by now; then it is said why, unless there is
-    /// no number for it.
+    /// Puts a granted permit into the table. If the share is used up by now, or there is no random number, returns the
+    /// permit with the reason.
     pub fn grant(mut self, permit: Permit, lease: Duration) -> Result<PermitId, (Permit, Option<Full>)> {
         let until = Instant::now() + lease;
         let permits = self.permits.clone();
         let Some(number) = permits.fresh_id() else { return Err((permit, None)) };
         let mut table = permits.table.lock();
-        // Calls of the same bearer that waited beside this one may have taken the rest of its share.
-        if let Err(full) = table.admits(&self.bearer) {
+        // Calls of the same caller that waited beside this one may have taken the rest of its share.
+        if let Err(full) = table.admits(&self.share_owner) {
             drop(table);
             return Err((permit, Some(full)));
         }
-        let levels = self.bearer.levels().collect();
+        let levels = self.share_owner.levels().collect();
         // From here on the id ends with the permit.
         let live = Live { permit, until, owner: self.owner.take(), levels, id: self.id.take() };
         if table.insert(number, live) {
@@ -204,7 +206,7 @@ impl Drop for Claim {
 }
 
 impl PermitId {
-    /// Reads it as it is written in a URL.
+    /// Parses the number as it is written in a URL.
     pub fn parse(text: &str) -> Option<PermitId> {
         let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         u128::from_str_radix(text, 16).ok().filter(|_| digits).map(PermitId)

@@ -1,4 +1,4 @@
-//! Who holds what, and how the latest ended.
+//! The permits that are out, and how the latest ones ended.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tidegate::Permit;
 use tokio::time::Instant;
 
-use super::shares::{Bearer, Full, Level, Shares};
-use super::{Claimed, End, Gone, Leases, MOST, Owner, PermitId};
+use super::shares::{Full, Level, ShareOwner, Shares};
+use super::{Claimed, End, Leases, MAX_PERMITS, NoPermit, Owner, PermitId};
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -17,7 +17,7 @@ pub(super) struct Table {
     ids: HashMap<(Owner, Arc<str>), Named>,
     ended: HashMap<PermitId, (End, Owner)>,
     /// In the order of their ends.
-    latest: VecDeque<PermitId>,
+    ended_order: VecDeque<PermitId>,
 }
 
 /// A permit that is out.
@@ -26,24 +26,24 @@ pub(super) struct Live {
     pub permit: Permit,
     pub until: Instant,
     pub owner: Owner,
-    /// Where it is counted.
+    /// The levels at which it is counted.
     pub levels: Vec<Level>,
     pub id: Option<Arc<str>>,
 }
 
-/// What an id stands for.
+/// The request behind an id.
 #[derive(Debug)]
 struct Named {
-    asked: Box<str>,
-    /// None while it waits.
+    identity: Box<str>,
+    /// None while the call waits.
     permit: Option<PermitId>,
 }
 
 impl Table {
-    /// Looks whether an id is free.
-    pub fn find(&self, owner: &Owner, id: &Arc<str>, asked: &str) -> Result<(), Claimed> {
+    /// Checks whether an id is free.
+    pub fn find(&self, owner: &Owner, id: &Arc<str>, identity: &str) -> Result<(), Claimed> {
         if let Some(named) = self.ids.get(&(owner.clone(), id.clone())) {
-            let granted = named.permit.filter(|_| *named.asked == *asked);
+            let granted = named.permit.filter(|_| *named.identity == *identity);
             let live = granted.and_then(|permit| Some((permit, self.live.get(&permit)?)));
             return Err(live.map_or(Claimed::Taken, |(permit, live)| {
                 Claimed::Granted(permit, live.until.saturating_duration_since(Instant::now()))
@@ -53,20 +53,20 @@ impl Table {
     }
 
     /// Claims an id that is free.
-    pub fn claim(&mut self, owner: &Owner, id: &Arc<str>, asked: &str) {
-        self.ids.insert((owner.clone(), id.clone()), Named { asked: asked.into(), permit: None });
+    pub fn claim(&mut self, owner: &Owner, id: &Arc<str>, identity: &str) {
+        self.ids.insert((owner.clone(), id.clone()), Named { identity: identity.into(), permit: None });
     }
 
-    /// Whether a bearer may have one more permit.
-    pub fn admits(&self, bearer: &Bearer) -> Result<(), Full> {
-        self.shares.admits(bearer, MOST - self.live.len())
+    /// Checks whether an owner may have one more permit.
+    pub fn admits(&self, share_owner: &ShareOwner) -> Result<(), Full> {
+        self.shares.admits(share_owner, MAX_PERMITS - self.live.len())
     }
 
     pub fn unclaim(&mut self, owner: &Owner, id: &Arc<str>) {
         self.ids.remove(&(owner.clone(), id.clone()));
     }
 
-    /// Adds a permit; says whether the sweeper sleeps for too long now.
+    /// Adds a permit. Returns whether the sweeper must be woken.
     pub fn insert(&mut self, number: PermitId, live: Live) -> bool {
         if let Some(id) = &live.id
             && let Some(named) = self.ids.get_mut(&(live.owner.clone(), id.clone()))
@@ -79,14 +79,14 @@ impl Table {
         sooner
     }
 
-    /// Whether a permit is out, and that owner's.
-    pub fn check(&self, id: PermitId, owner: &Owner) -> Result<(), Gone> {
+    /// Checks whether a permit is out and belongs to that owner.
+    pub fn check(&self, id: PermitId, owner: &Owner) -> Result<(), NoPermit> {
         if let Some(live) = self.live.get(&id) {
-            return if live.owner == *owner { Ok(()) } else { Err(Gone::Unknown) };
+            return if live.owner == *owner { Ok(()) } else { Err(NoPermit::Unknown) };
         }
         match self.ended.get(&id) {
-            Some((end, of)) if of == owner => Err(Gone::Ended(*end)),
-            _ => Err(Gone::Unknown),
+            Some((end, of)) if of == owner => Err(NoPermit::Ended(*end)),
+            _ => Err(NoPermit::Unknown),
         }
     }
 
@@ -98,17 +98,17 @@ impl Table {
         if let Some(name) = name {
             self.unclaim(&owner, &name);
         }
-        if self.latest.len() >= MOST
-            && let Some(oldest) = self.latest.pop_front()
+        if self.ended_order.len() >= MAX_PERMITS
+            && let Some(oldest) = self.ended_order.pop_front()
         {
             self.ended.remove(&oldest);
         }
-        self.latest.push_back(id);
+        self.ended_order.push_back(id);
         self.ended.insert(id, (end, owner));
         Some(permit)
     }
 
-    /// Moves the end of a lease; says whether the sweeper sleeps for too long now.
+    /// Moves the end of a lease. Returns whether the sweeper must be woken.
     pub fn renew(&mut self, id: PermitId, until: Instant) -> bool {
         let Some(live) = self.live.get_mut(&id) else { return false };
         let before = std::mem::replace(&mut live.until, until);
@@ -116,7 +116,7 @@ impl Table {
         self.leases.add(until, id)
     }
 
-    /// Takes out all whose lease is over.
+    /// Takes out all permits whose lease is over.
     pub fn expire(&mut self, now: Instant) -> Vec<Permit> {
         let mut expired = Vec::new();
         while let Some(id) = self.leases.next_due(now) {

@@ -11,8 +11,8 @@ fn gate() -> Gate {
     Gate::builder().config(Config::parse(config).expect("valid")).build().expect("valid")
 }
 
-fn here() -> Bearer {
-    Bearer::new(Origin::Socket, None)
+fn here() -> ShareOwner {
+    ShareOwner::new(Origin::Socket, None)
 }
 
 fn used(gate: &Gate) -> (u64, u64) {
@@ -35,8 +35,8 @@ async fn a_lease_that_is_over_frees_the_slot_and_keeps_the_cost() {
     assert_eq!(used(&gate), (2, 2));
     tokio::time::sleep(Duration::from_millis(1_001)).await;
     assert_eq!(used(&gate), (1, 2));
-    assert_eq!(permits.take(first, &None, End::Completed).err(), Some(Gone::Ended(End::Expired)));
-    assert_eq!(permits.renew(first, &None, LEASE), Err(Gone::Ended(End::Expired)));
+    assert_eq!(permits.take(first, &None, End::Completed).err(), Some(NoPermit::Ended(End::Expired)));
+    assert_eq!(permits.renew(first, &None, LEASE), Err(NoPermit::Ended(End::Expired)));
     tokio::time::sleep(LEASE).await;
     assert_eq!((used(&gate), permits.live()), ((0, 2), 0));
     assert!(permits.claim(None, here(), Some("b"), "other").is_ok(), "its id is free again");
@@ -81,12 +81,12 @@ async fn how_the_latest_ended_is_remembered_and_no_more_than_a_bounded_number() 
     let (permits, gate) = (Arc::new(Permits::new()), gate());
     let first = granted(&permits, &gate, None);
     permits.take(first, &None, End::Cancelled).expect("it lives").cancel();
-    assert_eq!(permits.take(first, &None, End::Completed).err(), Some(Gone::Ended(End::Cancelled)));
-    for _ in 0..MOST {
+    assert_eq!(permits.take(first, &None, End::Completed).err(), Some(NoPermit::Ended(End::Cancelled)));
+    for _ in 0..MAX_PERMITS {
         let number = granted(&permits, &gate, None);
         permits.take(number, &None, End::Cancelled).expect("it lives").cancel();
     }
-    assert_eq!(permits.take(first, &None, End::Completed).err(), Some(Gone::Unknown));
+    assert_eq!(permits.take(first, &None, End::Completed).err(), Some(NoPermit::Unknown));
 }
 
 #[tokio::test]
@@ -112,10 +112,10 @@ async fn a_permit_that_ends_in_any_way_frees_its_place_in_its_callers_share() {
     assert!(permits.table.lock().shares.are_empty());
 }
 
-/// Takes permits for a bearer until it gets no more.
-fn take_all(permits: &Arc<Permits>, gate: &Gate, bearer: &Bearer) -> (usize, Full) {
+/// Takes permits for an owner until its share is used up.
+fn take_all(permits: &Arc<Permits>, gate: &Gate, share_owner: &ShareOwner) -> (usize, Full) {
     for number in 0.. {
-        let claim = match permits.claim(None, bearer.clone(), None, "git") {
+        let claim = match permits.claim(None, share_owner.clone(), None, "git") {
             Ok(claim) => claim,
             Err(Claimed::Full(full)) => return (number, full),
             Err(other) => panic!("{other:?}"),
@@ -131,20 +131,20 @@ async fn one_greedy_caller_never_makes_others_go_without() {
     let config = Config::parse("[services.git]\n").expect("valid");
     let gate = Gate::builder().config(config).build().expect("valid");
     let permits = Arc::new(Permits::new());
-    let local = |loop_id| Bearer::new(Origin::Address([127, 0, 0, 1].into()), loop_id);
+    let local = |loop_id| ShareOwner::new(Origin::Address([127, 0, 0, 1].into()), loop_id);
     let (taken, full) = take_all(&permits, &gate, &local(Some("greedy")));
-    assert_eq!(taken, MOST / 4);
+    assert_eq!(taken, MAX_PERMITS / 4);
     assert!(full.to_string().contains("the loop `greedy` of 127.0.0.1 holds 16384 permits"), "{full}");
-    for other in [local(None), local(Some("b")), here(), Bearer::new(Origin::Token("ci".into()), None)] {
+    for other in [local(None), local(Some("b")), here(), ShareOwner::new(Origin::Token("ci".into()), None)] {
         let claim = permits.claim(None, other, None, "git").expect("a share of its own");
         let permit = gate.try_acquire(Call::to("git")).expect("there is room");
         claim.grant(permit, LEASE).expect("there is room");
     }
     // Calls that waited side by side are counted again when they are granted.
-    let bearer = local(Some("greedy"));
+    let share_owner = local(Some("greedy"));
     permits.table.lock().expire(Instant::now() + LEASE);
-    let early = permits.claim(None, bearer.clone(), None, "git").expect("there is room");
-    take_all(&permits, &gate, &bearer);
+    let early = permits.claim(None, share_owner.clone(), None, "git").expect("there is room");
+    take_all(&permits, &gate, &share_owner);
     let permit = gate.try_acquire(Call::to("git")).expect("there is room");
     let (permit, full) = early.grant(permit, LEASE).expect_err("its share is used up");
     permit.cancel();

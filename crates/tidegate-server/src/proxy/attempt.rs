@@ -1,4 +1,4 @@
-//! One attempt: the request goes out, and what comes back is judged.
+//! One attempt: sends the request and reads the outcome of the reply.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -9,37 +9,37 @@ use parking_lot::Mutex;
 use tidegate::wire::{Meaning, ReplyBody, judge};
 use tidegate::{Attempt, Outcome};
 
-use super::client::{Answer, Client, Departure, SendError, Unreached, innermost};
-use super::source::Source;
-use super::timed::Timed;
-use super::upgrade::Agreed;
-use crate::server::Times;
+use super::body_timeout::BodyTimeout;
+use super::client::{Client, ConnectError, Departure, SendError, UpstreamBody, innermost};
+use super::request_body::RequestBody;
+use super::upgrade::AgreedUpgrade;
+use crate::timeouts::Timeouts;
 
 /// A reply, and the permit that goes with it.
-pub(super) type Reply = Response<ReplyBody<Timed<Answer>>>;
+pub(super) type Reply = Response<ReplyBody<BodyTimeout<UpstreamBody>>>;
 
-/// What is sent, the body apart.
+/// The request without its body.
 pub(super) struct Head {
     pub method: Method,
     pub uri: Uri,
     pub headers: HeaderMap,
-    /// Whether the connection is to become something else.
+    /// Whether the client asks to upgrade the connection.
     pub upgrades: bool,
-    /// What wall-clock time is ahead of the gate's, if upstreams are told when calls were let go.
-    pub stamped: Option<u64>,
+    /// How far wall-clock time is ahead of the gate's, if upstreams are told when each call was granted.
+    pub clock_offset: Option<u64>,
 }
 
 /// An attempt that did not succeed.
 pub(super) enum Failed {
-    /// The upstream said so.
+    /// The upstream replied with an error.
     Reply(Box<Reply>),
-    /// There was no connection to it.
-    Unreached(Unreached),
-    /// It says that it did not process the request.
+    /// There was no connection.
+    Unreached(ConnectError),
+    /// The upstream says that it did not process the request.
     Unprocessed(String),
-    /// It broke off before it answered.
+    /// The connection broke off before a reply.
     Broken(String),
-    /// It did not answer in time.
+    /// There was no reply in time.
     Slow(Duration),
     /// The body was sent, and there is no copy of it.
     Spent,
@@ -49,28 +49,28 @@ pub(super) enum Failed {
 
 /// A request whose permit is older than this is not sent under it. Many that waited for the same connection would arrive
 /// together, and so would those that a pause of the process held up. Most connections within a continent take less.
-const LATE: Duration = Duration::from_millis(50);
-/// The same for a call that has given a permit back before. Such calls rarely wait for the same connection again, and one
-/// that can never keep its connection until its turn must be sent in the end.
-const LATE_AGAIN: Duration = Duration::from_secs(1);
+const MAX_AGE: Duration = Duration::from_millis(50);
+/// The same for a call that has given a permit back before. Such calls rarely wait for the same connection again, and a
+/// call that is always late must be sent in the end.
+const MAX_AGE_AGAIN: Duration = Duration::from_secs(1);
 /// How often a call gives its permit back before it counts as failed.
-const MOST_LATE: u32 = 3;
-/// How long a call is tried at an upstream to which no connection was ever made. It has likely the wrong address, so its
-/// caller is told soon. With the usual delays this is the third attempt, after 3 s.
-const NEVER_REACHED: Duration = Duration::from_millis(2_500);
+const MAX_LATE: u32 = 3;
+/// How long a call is retried at an upstream to which no connection was ever made. The address is likely wrong, so the
+/// caller gets an early error. With the usual delays this is the third attempt, after 3 s.
+const RETRY_UNKNOWN_UPSTREAM: Duration = Duration::from_millis(2_500);
 
-/// What a call remembers of its attempts that were not sent.
+/// The attempts of a call that were not sent.
 #[derive(Default)]
-pub(super) struct Unsent {
-    /// How often it gave its permit back.
+pub(super) struct UnsentAttempts {
+    /// How often the call gave its permit back.
     late: AtomicU32,
-    /// When it first got no connection.
+    /// When the call first got no connection.
     unreached: OnceLock<Instant>,
 }
 
 impl Failed {
-    /// Returns what the client is told if the upstream did not reply: a status, a code and a sentence.
-    pub fn told(&self, attempts: u32, took: Duration) -> (StatusCode, &'static str, String) {
+    /// Returns the error for the client if the upstream did not reply: status, code and message.
+    pub fn error(&self, attempts: u32, took: Duration) -> (StatusCode, &'static str, String) {
         let tries = if attempts == 1 { "attempt" } else { "attempts" };
         let tried = format!("{attempts} {tries} in {:.1} s", took.as_secs_f64());
         match self {
@@ -102,71 +102,71 @@ impl Failed {
     }
 }
 
-/// When a call was let go, in nanoseconds of Unix time: only for those who check that.
+/// When a call was granted, in nanoseconds of Unix time. Tests check it.
 const GRANTED: HeaderName = HeaderName::from_static("x-tidegate-granted-ns");
 
 /// Makes an attempt.
 pub(super) async fn send(
     client: &Client,
     head: &Head,
-    source: &Source,
+    request_body: &RequestBody,
     attempt: Attempt,
     meaning: &Meaning,
-    times: Times,
-    (agreed, unsent): (&Mutex<Option<Agreed>>, &Unsent),
+    timeouts: Timeouts,
+    (agreed, unsent): (&Mutex<Option<AgreedUpgrade>>, &UnsentAttempts),
 ) -> Result<Reply, Failed> {
-    let Some(body) = source.next() else { return Err(Failed::Spent) };
+    let Some(body) = request_body.next() else { return Err(Failed::Spent) };
     let mut request = Request::new(body);
     *request.method_mut() = head.method.clone();
     *request.uri_mut() = head.uri.clone();
     *request.headers_mut() = head.headers.clone();
-    if let Some(ahead) = head.stamped {
+    if let Some(ahead) = head.clock_offset {
         let at = attempt.granted_at().0.wrapping_add(ahead);
         request.headers_mut().insert(GRANTED, at.into());
     }
-    let departing = Departing { attempt: &attempt, unsent, sent: AtomicBool::new(false) };
+    let sending = SendingAttempt { attempt: &attempt, unsent, sent: AtomicBool::new(false) };
     let answered = async {
-        let reply = client.send(request, &departing).await;
+        let reply = client.send(request, &sending).await;
         let mut reply =
-            reply.map_err(|error| departing.failed(error, source, || client.was_reached(&head.uri)))?;
+            reply.map_err(|error| sending.failed(error, request_body, || client.was_reached(&head.uri)))?;
         if reply.status() == StatusCode::SWITCHING_PROTOCOLS {
             if !head.upgrades {
                 attempt.report(Outcome::failed());
                 return Err(Failed::Broken("it switched to another protocol without being asked".into()));
             }
             let upstream = hyper::upgrade::on(&mut reply);
-            *agreed.lock() = Some(Agreed { upstream, permit: attempt.keep_permit() });
+            *agreed.lock() = Some(AgreedUpgrade { upstream, permit: attempt.keep_permit() });
         }
-        let reply = reply.map(|body| Timed::new(body, times.upstream));
+        let reply = reply.map(|body| BodyTimeout::new(body, timeouts.upstream));
         judge(reply, &attempt, meaning).await.map_err(|reply| Failed::Reply(Box::new(reply)))
     };
-    let result = tokio::time::timeout(times.upstream_head, answered).await.unwrap_or_else(|_| {
-        // Not sent means not charged.
-        let sent = departing.sent.load(Ordering::Relaxed);
+    let result = tokio::time::timeout(timeouts.upstream_head, answered).await.unwrap_or_else(|_| {
+        // An attempt that was not sent is not charged.
+        let sent = sending.sent.load(Ordering::Relaxed);
         attempt.report(if sent { Outcome::failed() } else { Outcome::unreached() });
-        Err(Failed::Slow(times.upstream_head))
+        Err(Failed::Slow(timeouts.upstream_head))
     });
-    if result.is_err() && source.is_gone() {
+    if result.is_err() && request_body.is_gone() {
         attempt.ends_call();
     }
     result
 }
 
 /// An attempt whose request is on its way to a connection.
-struct Departing<'a> {
+struct SendingAttempt<'a> {
     attempt: &'a Attempt,
-    unsent: &'a Unsent,
+    unsent: &'a UnsentAttempts,
     sent: AtomicBool,
 }
 
-impl Departure for Departing<'_> {
-    fn waits(&self) {
+impl Departure for SendingAttempt<'_> {
+    fn connecting(&self) {
         self.attempt.prepares();
         self.sent.store(false, Ordering::Relaxed);
     }
 
-    fn leaves(&self) -> bool {
-        let too_old = if self.unsent.late.load(Ordering::Relaxed) == 0 { LATE } else { LATE_AGAIN };
+    fn may_send(&self) -> bool {
+        let too_old = if self.unsent.late.load(Ordering::Relaxed) == 0 { MAX_AGE } else { MAX_AGE_AGAIN };
         if self.attempt.age() >= too_old {
             return false;
         }
@@ -176,18 +176,23 @@ impl Departure for Departing<'_> {
     }
 }
 
-impl Departing<'_> {
-    /// Reports an attempt that got no reply. A body of which nothing was sent goes back to its source.
-    fn failed(&self, error: SendError, source: &Source, was_reached: impl FnOnce() -> bool) -> Failed {
-        let Departing { attempt, unsent, .. } = self;
+impl SendingAttempt<'_> {
+    /// Reports an attempt that got no reply. A body of which nothing was sent is put back.
+    fn failed(
+        &self,
+        error: SendError,
+        request_body: &RequestBody,
+        was_reached: impl FnOnce() -> bool,
+    ) -> Failed {
+        let SendingAttempt { attempt, unsent, .. } = self;
         tracing::debug!(error = &error as &dyn std::error::Error, "an attempt failed");
         match error {
             SendError::Unreached { why, request } => {
-                source.put_back(request.into_body());
+                request_body.put_back(request.into_body());
                 let since = unsent.unreached.get_or_init(Instant::now);
                 let outcome = Outcome::unreached();
-                attempt.report(if since.elapsed() >= NEVER_REACHED && !was_reached() {
-                    // Beyond every timeout: there is no other attempt.
+                attempt.report(if since.elapsed() >= RETRY_UNKNOWN_UPSTREAM && !was_reached() {
+                    // Longer than every timeout: there is no other attempt.
                     outcome.retry_after(Duration::MAX)
                 } else {
                     outcome
@@ -195,18 +200,18 @@ impl Departing<'_> {
                 Failed::Unreached(why)
             }
             SendError::Late(request) => {
-                source.put_back(request.into_body());
-                if unsent.late.fetch_add(1, Ordering::Relaxed) < MOST_LATE {
+                request_body.put_back(request.into_body());
+                if unsent.late.fetch_add(1, Ordering::Relaxed) < MAX_LATE {
                     attempt.give_back();
                     return Failed::Late;
                 }
                 attempt.report(Outcome::unreached());
-                Failed::Unreached(Unreached::Late)
+                Failed::Unreached(ConnectError::Late)
             }
             SendError::Unprocessed(error) => {
-                // It was sent: a peer that refuses every stream must not be asked more often than the limits allow.
+                // It was sent: a peer that refuses every stream must not be called more often than the limits allow.
                 let outcome = Outcome::unprocessed();
-                // A peer that closes a connection in good form takes the call on another one without delay.
+                // A peer that closes a connection gracefully takes the call on another one without delay.
                 let closes = error.is_go_away();
                 attempt.report(if closes { outcome.retry_after(Duration::ZERO) } else { outcome });
                 Failed::Unprocessed(error.to_string())
@@ -256,21 +261,28 @@ mod tests {
         let config = Config::parse("[services.api]\nrequests = { limit = \"100/h\", burst = 100 }");
         let gate = Gate::builder().config(config.expect("valid")).build().expect("valid");
         let call = Call::to("api").endpoint("GET /x");
-        let client = Client::new(Times::default(), Arc::default());
+        let client = Client::new(Timeouts::default(), Arc::default());
         let head =
-            Head { method: Method::GET, uri, headers: HeaderMap::new(), upgrades: false, stamped: None };
-        let source = Source::Whole(Bytes::new(), Arc::new(Memory::new(0)).share(Owners::default()));
+            Head { method: Method::GET, uri, headers: HeaderMap::new(), upgrades: false, clock_offset: None };
+        let request_body = RequestBody::Kept(Bytes::new(), Arc::new(Memory::new(0)).share(Owners::default()));
         let meaning = Meaning::of(&gate, &call);
         for pauses in [[false; 2], [true, false]] {
-            let (agreed, unsent, grants) = (Mutex::new(None), Unsent::default(), AtomicUsize::new(0));
+            let (agreed, unsent, grants) = (Mutex::new(None), UnsentAttempts::default(), AtomicUsize::new(0));
             let execute = gate.execute(&call, |attempt| {
                 let pause = pauses[grants.fetch_add(1, Ordering::Relaxed)];
                 assert_eq!(attempt.number(), 1, "one that was not sent does not count");
-                let sent =
-                    send(&client, &head, &source, attempt, &meaning, Times::default(), (&agreed, &unsent));
+                let sent = send(
+                    &client,
+                    &head,
+                    &request_body,
+                    attempt,
+                    &meaning,
+                    Timeouts::default(),
+                    (&agreed, &unsent),
+                );
                 async move {
                     if pause {
-                        tokio::time::sleep(LATE).await;
+                        tokio::time::sleep(MAX_AGE).await;
                     }
                     sent.await
                 }

@@ -1,4 +1,4 @@
-//! Which headers go on, and which are between two neighbours only.
+//! Which headers are forwarded, and which belong to one connection only.
 
 use bytes::BytesMut;
 use http::header::{
@@ -19,14 +19,14 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     TRANSFER_ENCODING,
     UPGRADE,
 ];
-/// What begins so is for us.
-const OURS: &str = "x-tidegate-";
+/// The prefix of headers that are for the sidecar.
+const OWN_PREFIX: &str = "x-tidegate-";
 
-/// Makes a request's headers those that its upstream gets.
+/// Removes the headers of a request that its upstream must not get.
 pub(super) fn to_upstream(headers: &mut HeaderMap) {
-    // The client that sends it knows host and length better.
-    let other = |name: &HeaderName| [HOST, CONTENT_LENGTH, EXPECT].contains(name) || is_ours(name);
-    keep_but(headers, other);
+    // The upstream client sets host and length itself.
+    let other = |name: &HeaderName| [HOST, CONTENT_LENGTH, EXPECT].contains(name) || is_own(name);
+    remove_hop_by_hop(headers, other);
 }
 
 /// Returns whether a request of this method states the length of its body though it has none (RFC 9110, section 8.6).
@@ -34,13 +34,13 @@ pub(super) fn wants_length(method: &Method) -> bool {
     [Method::POST, Method::PUT, Method::PATCH].contains(method)
 }
 
-/// Whether a header is for us.
-pub(super) fn is_ours(name: &HeaderName) -> bool {
-    name.as_str().starts_with(OURS)
+/// Returns whether a header is for the sidecar.
+pub(super) fn is_own(name: &HeaderName) -> bool {
+    name.as_str().starts_with(OWN_PREFIX)
 }
 
-/// Gives the values memory of their own. As they come they are parts of the connection's buffer, all of which they keep:
-/// of little weight in a call that goes at once, and most of its weight in one that waits.
+/// Copies the values into memory of their own. Before, they share the connection's buffer and keep all of it, which is most
+/// of the memory of a waiting call.
 pub(super) fn detach(headers: &mut HeaderMap) {
     let length = headers.values().map(HeaderValue::len).sum();
     let mut all = BytesMut::with_capacity(length);
@@ -57,20 +57,19 @@ pub(super) fn detach(headers: &mut HeaderMap) {
     }
 }
 
-/// Asks for an answer that can be read on its way. Not where the header may be signed: a compressed answer is read too,
-/// at a cost.
-pub(super) fn ask_for_plain(headers: &mut HeaderMap) {
+/// Asks for an uncompressed reply, which is cheaper to read. Not if the header may be signed.
+pub(super) fn request_uncompressed(headers: &mut HeaderMap) {
     if !is_signed(headers) {
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     }
 }
 
-/// Makes a reply's headers those that the client gets.
+/// Removes the headers of a reply that its client must not get.
 pub(super) fn to_client(headers: &mut HeaderMap) {
-    keep_but(headers, |_| false);
+    remove_hop_by_hop(headers, |_| false);
 }
 
-/// Whether a body may not be changed: it is signed, or its signature is.
+/// Returns whether the request is signed, so that its body and headers must not change.
 pub(super) fn is_signed(headers: &HeaderMap) -> bool {
     headers.iter().any(|(name, value)| match name.as_str() {
         "x-amz-content-sha256" | "x-amz-date" => true,
@@ -81,16 +80,17 @@ pub(super) fn is_signed(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Drops headers of one connection and those `others`. Looks at those that are there: fewer than those that could be.
-fn keep_but(headers: &mut HeaderMap, others: impl Fn(&HeaderName) -> bool) {
-    let of_the_hop = |name: &HeaderName| HOP_BY_HOP.contains(name);
-    let mut gone: Vec<HeaderName> =
-        headers.keys().filter(|name| of_the_hop(name) || others(name)).cloned().collect();
-    if gone.contains(&CONNECTION) {
+/// Removes headers of one connection, and those that `others` selects. Walks the headers that are present, which are fewer
+/// than the candidates.
+fn remove_hop_by_hop(headers: &mut HeaderMap, others: impl Fn(&HeaderName) -> bool) {
+    let is_hop_by_hop = |name: &HeaderName| HOP_BY_HOP.contains(name);
+    let mut removed: Vec<HeaderName> =
+        headers.keys().filter(|name| is_hop_by_hop(name) || others(name)).cloned().collect();
+    if removed.contains(&CONNECTION) {
         let values = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
-        gone.extend(values.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse().ok()));
+        removed.extend(values.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse().ok()));
     }
-    for name in gone {
+    for name in removed {
         headers.remove(name);
     }
 }

@@ -1,4 +1,4 @@
-//! What a caller says about a call: in headers, or in the URL where an SDK can send none. Headers count first.
+//! The caller's hints about a call: in headers, or in the URL where an SDK cannot send headers. Headers take precedence.
 
 use std::time::Duration;
 
@@ -6,26 +6,26 @@ use http::HeaderMap;
 use tidegate::{Call, Priority};
 use tidegate_core::config::units::parse_duration;
 
-use super::headers::is_ours;
-use crate::route::Who;
+use super::headers::is_own;
+use crate::route::UrlHints;
 
-/// The call to a service as far as its caller describes it.
+/// Returns the call to a service as far as its hints describe it.
 ///
 /// # Errors
-/// What is wrong with a hint, in words.
-pub(super) fn stated(service: &str, who: &Who<'_>, headers: &HeaderMap) -> Result<Call, String> {
+/// Returns a sentence that says what is wrong with a hint.
+pub(super) fn read_call(service: &str, hints: &UrlHints<'_>, headers: &HeaderMap) -> Result<Call, String> {
     let mut call = Call::to(service);
-    // Most calls have none, and that is seen at once.
-    let any = headers.keys().any(is_ours);
+    // Most calls have no hints, and one pass over the names shows that.
+    let any = headers.keys().any(is_own);
     let text = |name| if any { text(headers, name) } else { Ok(None) };
-    if let Some(id) = text("x-tidegate-loop")?.or(who.loop_id.as_deref()) {
+    if let Some(id) = text("x-tidegate-loop")?.or(hints.loop_id.as_deref()) {
         call = call.loop_id(id);
     }
-    if let Some(loop_type) = text("x-tidegate-loop-type")?.or(who.loop_type.as_deref()) {
+    if let Some(loop_type) = text("x-tidegate-loop-type")?.or(hints.loop_type.as_deref()) {
         call = call.loop_type(loop_type);
     }
     let priority = text("x-tidegate-priority")?.map(str::parse::<Priority>).transpose();
-    if let Some(priority) = priority.map_err(|error| error.to_string())?.or(who.priority) {
+    if let Some(priority) = priority.map_err(|error| error.to_string())?.or(hints.priority) {
         call = call.priority(priority);
     }
     if let Some(timeout) = text("x-tidegate-timeout")? {
@@ -34,7 +34,7 @@ pub(super) fn stated(service: &str, who: &Who<'_>, headers: &HeaderMap) -> Resul
     Ok(call)
 }
 
-/// A bare number is seconds, as in `Retry-After`.
+/// Parses a timeout. A bare number is seconds, as in `Retry-After`.
 fn duration(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(seconds) => Ok(Duration::from_secs(seconds)),
@@ -52,11 +52,12 @@ mod tests {
     use super::*;
 
     fn read(lines: &[(&'static str, &'static str)]) -> Result<Call, String> {
-        let who = Who { loop_id: Some("by-url".into()), priority: Some(Priority::Low), ..Who::default() };
+        let hints =
+            UrlHints { loop_id: Some("by-url".into()), priority: Some(Priority::Low), ..UrlHints::default() };
         let headers = lines.iter().map(|(name, value)| {
             (http::HeaderName::from_static(name), http::HeaderValue::from_static(value))
         });
-        stated("api", &who, &headers.collect())
+        read_call("api", &hints, &headers.collect())
     }
 
     #[test]

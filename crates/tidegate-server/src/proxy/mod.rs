@@ -1,25 +1,23 @@
-//! The way of one call through the sidecar.
+//! Forwards a call through the sidecar.
 //!
 //! ```text
 //!  request ─► its service, its address ─► its body, as far as it can be kept ─► which call it is
-//!          ─► the gate: wait, send, judge, send again ─► the reply as it comes, and the permit with it
+//!          ─► the gate: wait, send, read the outcome, retry ─► the reply as it comes, and the permit with it
 //! ```
 //!
-//! Nothing of a reply goes to the client before it is known that there will be no other attempt; from its first byte
-//! on it goes as it comes. A client that goes away drops this future or the reply's body: either ends the call at the
-//! upstream and gives back what it holds.
+//! No byte of a reply goes to the client while another attempt is possible. From its first byte on the reply is streamed.
+//! If the client disconnects, this future or the reply's body is dropped. Either ends the call at the upstream and releases
+//! what it holds.
 
 mod attempt;
+mod body_timeout;
 mod client;
 mod headers;
 mod hints;
-mod location;
-mod path;
-mod reply;
-mod source;
-mod timed;
+mod rejected;
+mod reply_body;
+mod request_body;
 mod upgrade;
-mod upstream;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,28 +29,27 @@ use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tidegate::wire::{Meaning, Shown};
 use tidegate::{Attempt, Call, ExecuteError, GaveUp};
-use tidegate_core::request::{Why, normal_path};
+use tidegate_core::request::normal_path;
 use tidegate_core::stream_usage::asking;
 use tracing::{Instrument, debug};
 
-use crate::app::{App, Counted};
 use crate::auth::Caller;
 use crate::body::Body;
+use crate::descriptors::Descriptors;
+use crate::error_format::ErrorFormat;
 use crate::events::Event;
+use crate::lifecycle::Counted;
 use crate::refusal::millis;
-use crate::route::Who;
-use crate::shape::Shape;
+use crate::route::UrlHints;
+use crate::services::Service;
+use crate::shared::Shared;
 use crate::span;
-use attempt::{Failed, Head, Reply, Unsent, send};
-use source::{Source, Unread};
-use upgrade::Wish;
-use upstream::Nowhere;
-
-pub use client::ProxyError;
-pub(crate) use client::{Client, check_proxies};
-pub(crate) use reply::Proxied;
-pub use upstream::UpstreamError;
-pub(crate) use upstream::{Service, Services};
+use attempt::{Failed, Head, Reply, UnsentAttempts, send};
+use client::Client;
+use rejected::Rejected;
+use reply_body::ProxiedBody;
+use request_body::RequestBody;
+use upgrade::UpgradeRequest;
 
 const WAITED: HeaderName = HeaderName::from_static("x-tidegate-waited-ms");
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-tidegate-attempts");
@@ -61,207 +58,208 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
+/// Forwards calls to the upstreams of services.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    shared: Arc<Shared>,
+    client: Arc<Client>,
+    /// For calls that ask to upgrade their connection.
+    upgrade_client: Arc<Client>,
+    /// How far wall-clock time is ahead of the gate's, if upstreams are told when each call was granted.
+    clock_offset: Option<u64>,
+}
+
 /// A call that is ready for the gate.
 pub(crate) struct Prepared {
     call: Call,
     head: Head,
-    source: Source,
-    /// The caller did not ask what the stream costs; we do.
+    request_body: RequestBody,
+    /// Whether to remove the usage from the stream: the sidecar asked for it, and the caller did not.
     hide_usage: bool,
-    /// Goes with the reply.
+    /// Moved into the reply.
     counted: Option<Counted>,
-    /// What the connection is to become, if that is wanted; boxed, since few calls want it.
-    wish: Option<Box<Wish>>,
+    /// The upgrade that the client asks for. Boxed, since few calls have one.
+    upgrade_request: Option<Box<UpgradeRequest>>,
 }
 
-/// What a call took so far.
+/// The attempts of a call so far.
 #[derive(Clone, Default)]
-struct Took {
+struct Progress {
     attempts: u32,
     waited: Duration,
     held_by: Option<Arc<str>>,
 }
 
-/// Why a request is not forwarded: a status, a word and a sentence.
-type Wrong = (StatusCode, &'static str, String);
+impl Proxy {
+    pub fn new(shared: Arc<Shared>, descriptors: &Arc<Descriptors>, clock_offset: Option<u64>) -> Proxy {
+        let client = Arc::new(Client::new(shared.timeouts, descriptors.clone()));
+        let upgrade_client = Arc::new(Client::for_upgrades(shared.timeouts, descriptors.clone()));
+        descriptors.add(&client);
+        descriptors.add(&upgrade_client);
+        Proxy { shared, client, upgrade_client, clock_offset }
+    }
 
-impl Service {
+    /// Closes upstream connections that were idle for too long, for as long as the future is polled.
+    pub fn sweep(&self) -> impl Future<Output = ()> + use<> {
+        let (client, upgrade_client) = (self.client.clone(), self.upgrade_client.clone());
+        async move {
+            tokio::join!(client.sweep(), upgrade_client.sweep());
+        }
+    }
+
     /// Reads a request as far as the gate has to know it.
     pub async fn prepare(
         &self,
-        app: &Arc<App>,
+        service: &Service,
         caller: &Caller,
-        who: &Who<'_>,
+        hints: &UrlHints<'_>,
         name: &str,
         path: &str,
         mut request: Request<Incoming>,
-    ) -> Result<Prepared, Wrong> {
-        let wrong = |code, message: &str| (StatusCode::BAD_REQUEST, code, message.to_owned());
-        let wish = Wish::of(&mut request);
+    ) -> Result<Prepared, Rejected> {
+        let shared = &*self.shared;
+        let upgrade_request = UpgradeRequest::of(&mut request);
         let (mut parts, body) = request.into_parts();
-        let uri = self.uri(path, parts.uri.query()).map_err(|nowhere| match nowhere {
-            Nowhere::NoUpstream => (
-                StatusCode::NOT_FOUND,
-                "no_upstream",
-                format!("the service `{name}` has no upstream to forward to"),
-            ),
-            Nowhere::Outside => wrong("bad_path", "the path leads out of the service"),
-        })?;
-        let stated =
-            hints::stated(name, who, &parts.headers).map_err(|message| wrong("bad_hint", &message))?;
+        let uri = service.url(path, parts.uri.query()).map_err(|error| rejected::no_url(&error, name))?;
+        let stated = hints::read_call(name, hints, &parts.headers)
+            .map_err(|message| rejected::bad_request("bad_hint", &message))?;
         caller
-            .may_call(&stated, &app.in_force().config)
+            .may_call(&stated, &shared.config.active().config)
             .map_err(|(status, code, message)| (status, code, message.to_owned()))?;
-        let counted = app.count_call();
-        let memory = app.memory.share(app.memory.owners(caller.bearer(stated.stated_loop()).levels()));
-        let source = Source::read(body, memory, app.times.client).await;
-        let mut source = source.map_err(|unread| match unread {
-            Unread::Slow => (
-                StatusCode::REQUEST_TIMEOUT,
-                "slow_body",
-                "the body of the request did not come in time".into(),
-            ),
-            Unread::Broken => wrong("broken_body", "the body of the request broke off"),
-        })?;
+        let counted = shared.lifecycle.count_call();
+        let memory =
+            shared.memory.share(shared.memory.owners(caller.share_owner(stated.stated_loop()).levels()));
+        let request_body = RequestBody::read(body, memory, shared.timeouts.client).await;
+        let mut request_body = request_body.map_err(|error| rejected::no_body(&error))?;
 
         let headers = &mut parts.headers;
         let states_no_body = headers.get(CONTENT_LENGTH).is_some_and(|length| length == "0");
         headers::to_upstream(headers);
-        if source.whole().is_some_and(Bytes::is_empty)
+        if request_body.kept().is_some_and(Bytes::is_empty)
             && (states_no_body || headers::wants_length(&parts.method))
         {
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
-        if let Some(wish) = &wish {
-            wish.put(headers);
+        if let Some(upgrade_request) = &upgrade_request {
+            upgrade_request.insert(headers);
         }
-        self.put_key(headers);
-        let asked = source.asked(headers);
+        service.replace_key(headers);
+        let parameters = request_body.parameters(headers);
         let shown = Shown {
             method: parts.method.as_str(),
             path,
             headers,
-            bytes: Some(source.length()),
-            asked: asked.as_ref(),
+            bytes: Some(request_body.length()),
+            asked: parameters.as_ref(),
         };
-        if let Some(why) = shown.refused(&stated, &app.gate) {
-            return Err(unaccountable(why));
+        if let Some(why) = shown.refused(&stated, &shared.gate) {
+            return Err(rejected::unaccountable(why));
         }
-        let call = shown.call(stated, &app.gate);
+        let call = shown.call(stated, &shared.gate);
         let mut hide_usage = false;
         if call.stated_model().is_some() {
-            headers::ask_for_plain(headers);
-            if asked.is_some_and(|asked| asked.stream && asked.unread.is_none())
-                && self.can_be_asked_for_usage(&normal_path(path))
+            headers::request_uncompressed(headers);
+            if parameters.is_some_and(|parameters| parameters.stream && parameters.unread.is_none())
+                && service.reports_stream_usage(&normal_path(path))
                 && !headers::is_signed(headers)
-                && let Some(asking) = source.whole().and_then(|body| asking(body))
+                && let Some(asking) = request_body.kept().and_then(|body| asking(body))
             {
-                source = source.rewritten(asking);
+                request_body = request_body.with_text(asking);
                 hide_usage = true;
             }
         }
-        if app.gate.waiting() > 0 {
+        if shared.gate.waiting() > 0 {
             headers::detach(&mut parts.headers);
         }
         let head = Head {
             method: parts.method,
             uri,
             headers: parts.headers,
-            upgrades: wish.is_some(),
-            stamped: app.stamped,
+            upgrades: upgrade_request.is_some(),
+            clock_offset: self.clock_offset,
         };
-        let wish = wish.map(Box::new);
-        Ok(Prepared { call, head, source, hide_usage, counted: Some(counted), wish })
+        let upgrade_request = upgrade_request.map(Box::new);
+        Ok(Prepared { call, head, request_body, hide_usage, counted: Some(counted), upgrade_request })
     }
 }
 
-/// Says why a call is not made whose body cannot be accounted for.
-fn unaccountable(why: Why) -> Wrong {
-    let status = match why {
-        Why::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        Why::NoRoom => StatusCode::SERVICE_UNAVAILABLE,
-        Why::Compressed | Why::NotJson | Why::Streamed => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        Why::ManyModels => StatusCode::BAD_REQUEST,
-    };
-    let code = if why == Why::ManyModels { "bad_request" } else { "unread_body" };
-    (status, code, format!("the body of the request {}, so the call cannot be accounted for", why.words()))
-}
-
 impl Prepared {
-    /// Makes the call.
+    /// Makes the call, and returns the reply.
     ///
     /// `prefix` is what the client wrote before the path at the service.
-    pub async fn go(&mut self, app: &App, service: &Service, prefix: &str) -> Response<Body> {
-        let shape = service.shape();
-        let Prepared { call, head, source, hide_usage, counted, wish } = self;
-        let (call, head, source) = (&*call, &*head, &*source);
-        let (took, agreed, unsent) = (Mutex::new(Took::default()), Mutex::new(None), Unsent::default());
+    pub async fn execute(&mut self, proxy: &Proxy, service: &Service, prefix: &str) -> Response<Body> {
+        let shared = &*proxy.shared;
+        let format = service.error_format();
+        let Prepared { call, head, request_body, hide_usage, counted, upgrade_request } = self;
+        let (call, head, request_body) = (&*call, &*head, &*request_body);
+        let (progress, agreed, unsent) =
+            (Mutex::new(Progress::default()), Mutex::new(None), UnsentAttempts::default());
         let begun = Instant::now();
-        let client = if head.upgrades { &app.upgrades } else { &app.client };
-        let meaning = Meaning::of(&app.gate, call).within(&app.memory, source.owners());
+        let client = if head.upgrades { &proxy.upgrade_client } else { &proxy.client };
+        let meaning = Meaning::of(&shared.gate, call).within(&shared.memory, request_body.owners());
         let repeatable = head.headers.contains_key(&IDEMPOTENCY_KEY);
-        let execute = app.gate.execute(call, |attempt: Attempt| {
-            *took.lock() = Took {
+        let execute = shared.gate.execute(call, |attempt: Attempt| {
+            *progress.lock() = Progress {
                 attempts: attempt.number(),
                 waited: attempt.waited(),
                 held_by: attempt.held_by().cloned(),
             };
-            send(client, head, source, attempt, &meaning, app.times, (&agreed, &unsent))
+            send(client, head, request_body, attempt, &meaning, shared.timeouts, (&agreed, &unsent))
         });
-        // In one place: whoever waits in the queue is as large as what stands here.
+        // Kept as one value: every waiting call has all locals of this function in memory.
         let mut execute = execute.name_limits(true);
         if repeatable {
             execute = execute.repeatable(true);
         }
-        let span = span::of(call, app);
+        let span = span::of(call, &shared.config);
         let mut response = match (&mut execute).instrument(span.clone()).await {
-            Ok(reply) => match (wish.take(), agreed.lock().take()) {
-                (Some(wish), Some(agreed)) => {
-                    wish.come_true(agreed, app, counted.take());
+            Ok(reply) => match (upgrade_request.take(), agreed.lock().take()) {
+                (Some(upgrade_request), Some(agreed)) => {
+                    upgrade_request.start(agreed, shared, counted.take());
                     switched(reply)
                 }
-                _ => pass_on(reply, *hide_usage, counted.take()),
+                _ => stream_reply(reply, *hide_usage, counted.take()),
             },
             Err(ExecuteError::Refused(refused)) => {
-                app.events.tell(|| Event::refused(call.service(), &refused));
-                shape.refused(&refused)
+                shared.events.publish(|| Event::refused(call.service(), &refused));
+                format.refused(&refused)
             }
             Err(ExecuteError::Failed(failed)) => {
-                // An upstream's reply is for the SDK to judge. Without one, the call may have been done.
+                // The SDK decides about an upstream's reply. Without a reply, the call may have been processed.
                 let is_last = !matches!(failed, Failed::Reply(_));
-                let attempts = took.lock().attempts;
-                told(failed, shape, counted.take(), (attempts, begun.elapsed()), is_last)
+                let attempts = progress.lock().attempts;
+                failed_response(failed, format, counted.take(), (attempts, begun.elapsed()), is_last)
             }
             Err(ExecuteError::Exhausted { last, waited, attempts, why, .. }) => {
-                took.lock().waited = waited;
+                progress.lock().waited = waited;
                 if let Failed::Unreached(why) = &last {
                     client.gave_up(&head.uri, attempts, begun.elapsed(), why);
                 }
                 let is_last = match why {
                     GaveUp::InputGone => false,
                     _ if attempts > 1 => true,
-                    // It was never retried here, for lack of time or since the upstream's reply is the SDK's to judge.
+                    // The call was not retried here, for lack of time or since the SDK decides about the upstream's reply.
                     GaveUp::TimeSpent => false,
                     _ => !matches!(last, Failed::Reply(_)),
                 };
-                told(last, shape, counted.take(), (attempts, begun.elapsed()), is_last)
+                failed_response(last, format, counted.take(), (attempts, begun.elapsed()), is_last)
             }
             Err(_) => {
                 let message = "the call could not be made";
-                shape.error(StatusCode::BAD_GATEWAY, "upstream_broken", message)
+                format.error(StatusCode::BAD_GATEWAY, "upstream_broken", message)
             }
         };
-        service.lead_back(response.headers_mut(), prefix);
-        let took = took.into_inner();
-        span::ended(&span, took.waited, took.attempts, response.status());
+        service.rewrite_locations(response.headers_mut(), prefix);
+        let progress = progress.into_inner();
+        span::ended(&span, progress.waited, progress.attempts, response.status());
         span.in_scope(|| debug!(method = %head.method, "the call is over"));
-        took.tell(response.headers_mut());
+        progress.write_headers(response.headers_mut());
         response
     }
 }
 
-impl Took {
-    fn tell(&self, headers: &mut HeaderMap) {
+impl Progress {
+    fn write_headers(&self, headers: &mut HeaderMap) {
         headers.insert(WAITED, number(millis(self.waited)));
         headers.insert(ATTEMPTS, number(self.attempts.into()));
         if let Some(limit) =
@@ -272,7 +270,7 @@ impl Took {
     }
 }
 
-/// Most calls go at once, and once.
+/// Returns a number as a header. Most calls wait 0 ms and have 1 attempt.
 fn number(number: u64) -> HeaderValue {
     match number {
         0 => HeaderValue::from_static("0"),
@@ -281,20 +279,20 @@ fn number(number: u64) -> HeaderValue {
     }
 }
 
-/// Answers a call that failed. What the upstream said last is worth more than words of ours. If the answer `is_last`, what
-/// was worth trying again was tried, and an SDK that goes on would only multiply it.
-fn told(
+/// Returns the reply to a call that failed: the upstream's last reply, if there is one. If the answer `is_last`, what was
+/// worth retrying was retried, and retries of the SDK would only multiply it.
+fn failed_response(
     failed: Failed,
-    shape: Shape,
+    format: ErrorFormat,
     counted: Option<Counted>,
-    (attempts, took): (u32, Duration),
+    (attempts, elapsed): (u32, Duration),
     is_last: bool,
 ) -> Response<Body> {
     let mut response = match failed {
-        Failed::Reply(reply) => pass_on(*reply, false, counted),
+        Failed::Reply(reply) => stream_reply(*reply, false, counted),
         failed => {
-            let (status, code, message) = failed.told(attempts, took);
-            let mut response = shape.error(status, code, &message);
+            let (status, code, message) = failed.error(attempts, elapsed);
+            let mut response = format.error(status, code, &message);
             response.headers_mut().remove(&SHOULD_RETRY);
             response
         }
@@ -305,25 +303,25 @@ fn told(
     response
 }
 
-fn pass_on(reply: Reply, hide_usage: bool, counted: Option<Counted>) -> Response<Body> {
+fn stream_reply(reply: Reply, hide_usage: bool, counted: Option<Counted>) -> Response<Body> {
     let (mut parts, body) = reply.into_parts();
     headers::to_client(&mut parts.headers);
-    // Events that are compressed cannot be taken out: the caller sees one more than it asked for.
+    // Compressed events cannot be removed: the caller sees one more than it asked for.
     let hide_usage = hide_usage && !parts.headers.contains_key(CONTENT_ENCODING);
     if hide_usage {
         parts.headers.remove(CONTENT_LENGTH);
     }
-    // hyper speaks for this side of us.
+    // hyper sets the version of the client's connection.
     parts.version = http::Version::HTTP_11;
-    Response::from_parts(parts, Body::Proxied(Box::new(Proxied::new(body, hide_usage, counted))))
+    Response::from_parts(parts, Body::Proxied(Box::pin(ProxiedBody::new(body, hide_usage, counted))))
 }
 
-/// The upstream's agreement, which is its neighbour's word and so not passed on by itself.
+/// Returns the upstream's 101 reply. Its headers belong to one connection and are written anew.
 fn switched(reply: Reply) -> Response<Body> {
     let protocol = reply.headers().get(UPGRADE).cloned();
-    let mut response = pass_on(reply, false, None);
+    let mut response = stream_reply(reply, false, None);
     if let Some(protocol) = protocol {
-        upgrade::put(response.headers_mut(), protocol);
+        upgrade::insert(response.headers_mut(), protocol);
     }
     response
 }

@@ -1,9 +1,8 @@
-//! Connections that become something else, such as WebSockets.
+//! Upgrades of connections, such as WebSockets.
 //!
-//! The wish is passed on with the call, which waits its turn like any other. If the upstream agrees, bytes go both ways as
-//! they come, and the permit is held until the connection is over: until both sides have closed, or nothing came from either
-//! for as long as an upstream may be silent, or the sidecar is told to end at once. If it does not agree, its reply is a
-//! reply.
+//! The request for an upgrade is forwarded with the call, which waits like any other. If the upstream agrees, bytes are
+//! copied both ways. The permit is held until both sides have closed, until neither has sent anything for the upstream
+//! timeout, or until the sidecar drops all connections. If the upstream does not agree, its reply is a normal reply.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,72 +18,73 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tracing::debug;
 
-use crate::app::{App, Counted};
-use crate::listen::{Phase, Room};
+use crate::lifecycle::{ConnectionPlace, Counted, Phase};
+use crate::shared::Shared;
 
-/// As many bytes are on their way in each direction.
+/// The size of the buffer for each direction.
 const BUFFER: usize = 16 << 10;
 
-/// What a client wants its connection to become.
-pub(super) struct Wish {
+/// A client's request to upgrade its connection.
+pub(super) struct UpgradeRequest {
     client: OnUpgrade,
     protocol: HeaderValue,
-    room: Option<Room>,
+    place: Option<ConnectionPlace>,
 }
 
-/// An upstream that agreed.
-pub(super) struct Agreed {
+/// The upstream's side of an upgrade that it agreed to.
+pub(super) struct AgreedUpgrade {
     pub upstream: OnUpgrade,
     pub permit: KeptPermit,
 }
 
-impl Wish {
-    /// What a request wants, if it wants that.
-    pub fn of(request: &mut Request<Incoming>) -> Option<Wish> {
+impl UpgradeRequest {
+    /// Reads the upgrade that a request asks for.
+    pub fn of(request: &mut Request<Incoming>) -> Option<UpgradeRequest> {
         let headers = request.headers();
-        let says = |value: &HeaderValue| {
-            let words = value.to_str().unwrap_or_default().split(',');
-            words.map(str::trim).any(|word| word.eq_ignore_ascii_case("upgrade"))
+        let names_upgrade = |value: &HeaderValue| {
+            let options = value.to_str().unwrap_or_default().split(',');
+            options.map(str::trim).any(|option| option.eq_ignore_ascii_case("upgrade"))
         };
         let protocol = headers.get(UPGRADE)?.clone();
-        // HTTP/2 without TLS is between two neighbours, and a client can have it from us without asking.
+        // h2c concerns one connection only, and a client can speak HTTP/2 to the sidecar without an upgrade.
         let ours = protocol.as_bytes().eq_ignore_ascii_case(b"h2c");
-        let wants = request.version() == Version::HTTP_11 && headers.get_all(CONNECTION).iter().any(says);
+        let wants =
+            request.version() == Version::HTTP_11 && headers.get_all(CONNECTION).iter().any(names_upgrade);
         (wants && !ours).then(|| {
-            let room = request.extensions_mut().remove();
-            Wish { client: hyper::upgrade::on(request), protocol, room }
+            let place = request.extensions_mut().remove();
+            UpgradeRequest { client: hyper::upgrade::on(request), protocol, place }
         })
     }
 
-    /// Has the upstream asked for it.
-    pub fn put(&self, headers: &mut HeaderMap) {
-        put(headers, self.protocol.clone());
+    /// Adds the request for an upgrade to the headers for the upstream.
+    pub fn insert(&self, headers: &mut HeaderMap) {
+        insert(headers, self.protocol.clone());
     }
 
-    /// Passes on what both say from now on, in a task of its own: the client's answer is its beginning.
-    pub fn come_true(self, agreed: Agreed, app: &App, counted: Option<Counted>) {
-        // There is one: the attempt succeeded.
+    /// Copies bytes both ways in a task of its own. The client's 101 reply is the beginning.
+    pub fn start(self, agreed: AgreedUpgrade, shared: &Shared, counted: Option<Counted>) {
+        // Invariant: there is a permit, since the attempt succeeded.
         let Some(permit) = agreed.permit.take() else { return };
-        let phase = app.phase.subscribe();
-        let (client, upstream, patience) = (self.client, agreed.upstream, app.times.upstream);
+        let phase = shared.lifecycle.subscribe();
+        let (client, upstream, timeout) = (self.client, agreed.upstream, shared.timeouts.upstream);
         tokio::spawn(async move {
-            let _counted = (counted, self.room);
-            carry(client, upstream, patience, phase).await;
+            let _counted = (counted, self.place);
+            copy_both(client, upstream, timeout, phase).await;
             permit.finish(Outcome::done());
         });
     }
 }
 
-/// Says in a head that the connection becomes something else, which is between neighbours.
-pub(super) fn put(headers: &mut HeaderMap, protocol: HeaderValue) {
+/// Sets the headers of an upgrade, which belong to one connection.
+pub(super) fn insert(headers: &mut HeaderMap, protocol: HeaderValue) {
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(UPGRADE, protocol);
 }
 
-async fn carry(
+async fn copy_both(
     client: OnUpgrade,
     upstream: OnUpgrade,
-    patience: Duration,
+    timeout: Duration,
     mut phase: watch::Receiver<Phase>,
 ) {
     let (client, upstream) = match tokio::try_join!(client, upstream) {
@@ -95,11 +95,11 @@ async fn carry(
     let (from_upstream, to_upstream) = tokio::io::split(upstream);
     let moved = AtomicBool::new(true);
     let both = async {
-        tokio::join!(pass(from_client, to_upstream, &moved), pass(from_upstream, to_client, &moved))
+        tokio::join!(copy(from_client, to_upstream, &moved), copy(from_upstream, to_client, &moved))
     };
     let silent = async {
         while moved.swap(false, Ordering::Relaxed) {
-            tokio::time::sleep(patience).await;
+            tokio::time::sleep(timeout).await;
         }
     };
     tokio::select! {
@@ -109,8 +109,8 @@ async fn carry(
     }
 }
 
-/// Passes bytes on in one direction until that side has no more to say.
-async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, moved: &AtomicBool) {
+/// Copies bytes in one direction until that side closes.
+async fn copy(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, moved: &AtomicBool) {
     let mut buffer = vec![0; BUFFER];
     while let Ok(read @ 1..) = from.read(&mut buffer).await {
         moved.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What can be changed while it runs: limits and backoff windows.
+//! Changes of limits and backoff windows while the sidecar runs.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use serde_json::json;
 use tidegate::ChangeError;
 use tidegate_core::config::nearest;
 
-use super::read::read;
-use crate::app::App;
+use super::json_body::read;
 use crate::body::{Body, json as answer};
+use crate::configured_limits;
+use crate::error_format;
 use crate::events::Event;
-use crate::in_force;
-use crate::live::{NoChange, Wanted};
-use crate::shape;
+use crate::limit_changes::{NewLimit, RejectedChange};
+use crate::v1::Api;
 
 /// The body of `PUT /v1/limits/{name}`: one of the two.
 #[derive(Debug, Deserialize)]
@@ -34,105 +34,108 @@ struct Backoff {
 }
 
 /// `PUT /v1/limits/{name}`
-pub(super) async fn set_limit(app: &App, name: &str, body: Incoming) -> Response<Body> {
-    let bad = |message: &str| shape::plain(StatusCode::BAD_REQUEST, "bad_request", message);
-    let wanted = match read(app, body).await {
-        Ok((Limit { rate: Some(rate), bound: None }, _)) => Wanted::Rate(rate),
-        Ok((Limit { rate: None, bound: Some(bound) }, _)) => Wanted::Bound(bound),
+pub(super) async fn set_limit(api: &Api, name: &str, body: Incoming) -> Response<Body> {
+    let bad = |message: &str| error_format::plain(StatusCode::BAD_REQUEST, "bad_request", message);
+    let wanted = match read(api, body).await {
+        Ok((Limit { rate: Some(rate), bound: None }, _)) => NewLimit::Rate(rate),
+        Ok((Limit { rate: None, bound: Some(bound) }, _)) => NewLimit::Bound(bound),
         Ok(_) => return bad("send {\"rate\": \"500/min\"} or {\"bound\": 10}"),
-        Err(told) => return *told,
+        Err(response) => return *response,
     };
-    match app.change(name, &wanted) {
+    match api.shared.config.change_limit(name, &wanted) {
         Ok(()) => {
             let to = match &wanted {
-                Wanted::Rate(rate) => json!({ "rate": rate }),
-                Wanted::Bound(bound) => json!({ "bound": bound }),
+                NewLimit::Rate(rate) => json!({ "rate": rate }),
+                NewLimit::Bound(bound) => json!({ "bound": bound }),
             };
             tracing::info!(limit = name, %to, "limit changed");
-            app.events.tell(|| Event::LimitChanged { name: name.to_owned(), to });
-            answer(StatusCode::OK, &super::limits::named(app, name))
+            api.shared.events.publish(|| Event::LimitChanged { name: name.to_owned(), to });
+            answer(StatusCode::OK, &super::limits::named(api, name))
         }
-        Err(NoChange::Wrong(message)) => bad(&message),
-        Err(NoChange::Unknown) => {
+        Err(RejectedChange::Invalid(message)) => bad(&message),
+        Err(RejectedChange::Unknown) => {
             let hint = match name.split_once('/') {
                 Some((level, rest)) if level.starts_with("loop:") => {
                     format!(": what loops may spend is written once for all of them, loop:*/{rest}")
                 }
-                _ => did_you_mean(name, &limit_names(app)),
+                _ => did_you_mean(name, &limit_names(api)),
             };
             let message = format!("no limit named `{name}` in the config{hint}");
-            shape::plain(StatusCode::NOT_FOUND, "unknown_limit", &message)
+            error_format::plain(StatusCode::NOT_FOUND, "unknown_limit", &message)
         }
     }
 }
 
 /// `POST /v1/limits/{name}/reset`
-pub(super) fn reset_limit(app: &App, name: &str) -> Response<Body> {
-    match app.gate.reset_limit(name) {
+pub(super) fn reset_limit(api: &Api, name: &str) -> Response<Body> {
+    match api.shared.gate.reset_limit(name) {
         Ok(before) => {
             let forgiven = json!({ "name": name, "used_before": before.used, "dropped_debt_before": before.dropped_debt });
             answer(StatusCode::OK, &forgiven)
         }
         Err(error @ ChangeError::NothingToReset(_)) => {
-            shape::plain(StatusCode::BAD_REQUEST, "nothing_to_reset", &error.to_string())
+            error_format::plain(StatusCode::BAD_REQUEST, "nothing_to_reset", &error.to_string())
         }
         Err(error) => {
             let hint = if name.starts_with("loop:*") {
                 ": name one loop, such as loop:agent-7".to_owned()
             } else {
                 let live: Vec<String> =
-                    app.gate.limits().iter().map(|limit| limit.name.to_string()).collect();
+                    api.shared.gate.limits().iter().map(|limit| limit.name.to_string()).collect();
                 did_you_mean(name, &live)
             };
-            shape::plain(StatusCode::NOT_FOUND, "unknown_limit", &format!("{error}{hint}"))
+            error_format::plain(StatusCode::NOT_FOUND, "unknown_limit", &format!("{error}{hint}"))
         }
     }
 }
 
 /// `PUT /v1/backoff/{key}`
-pub(super) async fn set_backoff(app: &App, key: &str, body: Incoming) -> Response<Body> {
-    let Backoff { ms } = match read(app, body).await {
+pub(super) async fn set_backoff(api: &Api, key: &str, body: Incoming) -> Response<Body> {
+    let Backoff { ms } = match read(api, body).await {
         Ok((backoff, _)) => backoff,
-        Err(told) => return *told,
+        Err(response) => return *response,
     };
-    match app.gate.set_backoff(key, Duration::from_millis(ms)) {
+    match api.shared.gate.set_backoff(key, Duration::from_millis(ms)) {
         Ok(()) => answer(StatusCode::OK, &json!({ "key": key, "ms": ms })),
-        Err(_) => shape::plain(
+        Err(_) => error_format::plain(
             StatusCode::NOT_FOUND,
             "unknown_key",
             &format!(
                 "`{key}` is neither a limit nor the level of one{}",
-                did_you_mean(key, &backoff_keys(app))
+                did_you_mean(key, &backoff_keys(api))
             ),
         ),
     }
 }
 
 /// `DELETE /v1/backoff/{key}`
-pub(super) fn clear_backoff(app: &App, key: &str) -> Response<Body> {
-    let cleared = app.gate.clear_backoff(key);
-    let mut told = json!({ "key": key, "cleared": cleared });
+pub(super) fn clear_backoff(api: &Api, key: &str) -> Response<Body> {
+    let cleared = api.shared.gate.clear_backoff(key);
+    let mut response = json!({ "key": key, "cleared": cleared });
     if !cleared {
-        let known = backoff_keys(app);
+        let known = backoff_keys(api);
         if !known.iter().any(|known| known == key)
             && let Some(near) = nearest(key, known.iter().map(String::as_str))
         {
-            told["did_you_mean"] = near.into();
+            response["did_you_mean"] = near.into();
         }
     }
-    answer(StatusCode::OK, &told)
+    answer(StatusCode::OK, &response)
 }
 
 /// Returns the names of all limits in the config.
-fn limit_names(app: &App) -> Vec<String> {
-    in_force::limits(&app.in_force().config).into_iter().map(|limit| limit.name).collect()
+fn limit_names(api: &Api) -> Vec<String> {
+    configured_limits::limits(&api.shared.config.active().config)
+        .into_iter()
+        .map(|limit| limit.name)
+        .collect()
 }
 
 /// Returns the keys that a window can have: the limits, their levels and the services.
-fn backoff_keys(app: &App) -> Vec<String> {
-    let services = app.in_force().config.services.keys().cloned().collect::<Vec<_>>();
+fn backoff_keys(api: &Api) -> Vec<String> {
+    let services = api.shared.config.active().config.services.keys().cloned().collect::<Vec<_>>();
     let mut keys: BTreeSet<String> = services.into_iter().collect();
-    for name in limit_names(app) {
+    for name in limit_names(api) {
         keys.extend(name.match_indices('/').map(|(end, _)| name[..end].to_owned()));
         keys.insert(name);
     }

@@ -1,7 +1,7 @@
-//! `GET /v1/events`: what happens, as it happens.
+//! `GET /v1/events`: events as they happen.
 //!
-//! Each listener has a task that puts events into a short channel, whose other end is the body of the answer: a listener
-//! who does not read stops his task and nobody else, and is told how much he missed.
+//! Each subscriber has a task that puts events into a short channel, whose other end is the body of the answer. A
+//! subscriber that does not read delays only its own task, and is told how many events it missed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,24 +14,28 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
 
-use crate::app::App;
 use crate::body::Body;
+use crate::error_format;
 use crate::events::Event;
-use crate::shape;
+use crate::v1::Api;
 
-/// How many events wait for a listener who reads slowly, before he begins to lag.
-const READY: usize = 64;
-/// How often something is sent to a listener although nothing happens: else nobody notices that he is gone.
-const BREATH: Duration = Duration::from_secs(15);
+/// How many events wait for a slow subscriber before it begins to lag.
+const CAPACITY: usize = 64;
+/// How often something is sent to a quiet subscriber. Otherwise a lost connection would go unnoticed.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-pub(super) fn stream(app: &App) -> Response<Body> {
-    let events = app.events.listen();
-    // Asked after listening began, so that nobody misses the end.
-    if !app.is_ready() {
-        return shape::plain(StatusCode::SERVICE_UNAVAILABLE, "stopping", "nothing more will happen here");
+pub(super) fn stream(api: &Api) -> Response<Body> {
+    let events = api.shared.events.subscribe();
+    // Checked after the subscription began, so that no subscriber misses the end.
+    if !api.shared.lifecycle.is_ready() {
+        return error_format::plain(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "stopping",
+            "nothing more will happen here",
+        );
     }
-    let (sender, receiver) = mpsc::channel(READY);
-    tokio::spawn(pass_on(events, sender));
+    let (sender, receiver) = mpsc::channel(CAPACITY);
+    tokio::spawn(forward_events(events, sender));
     let mut response = Response::new(Body::Events(receiver));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -39,18 +43,18 @@ pub(super) fn stream(app: &App) -> Response<Body> {
     response
 }
 
-async fn pass_on(mut events: Receiver<Arc<Event>>, listener: mpsc::Sender<Bytes>) {
-    let mut words = Bytes::from_static(b": tidegate\n\n");
+async fn forward_events(mut events: Receiver<Arc<Event>>, subscriber: mpsc::Sender<Bytes>) {
+    let mut text = Bytes::from_static(b": tidegate\n\n");
     let mut ends = false;
-    while listener.send(words).await.is_ok() && !ends {
+    while subscriber.send(text).await.is_ok() && !ends {
         let next = tokio::select! {
-            next = tokio::time::timeout(BREATH, events.recv()) => next,
-            () = listener.closed() => return,
+            next = tokio::time::timeout(KEEP_ALIVE, events.recv()) => next,
+            () = subscriber.closed() => return,
         };
-        words = match next {
+        text = match next {
             Ok(Ok(event)) => {
                 ends = *event == Event::Stopping;
-                let (kind, value) = event.told();
+                let (kind, value) = event.name_and_json();
                 line(kind, &value)
             }
             Ok(Err(RecvError::Lagged(missed))) => line("lagged", &json!({ "missed": missed })),
@@ -60,7 +64,7 @@ async fn pass_on(mut events: Receiver<Arc<Event>>, listener: mpsc::Sender<Bytes>
     }
 }
 
-/// JSON has no line breaks in it, so each event is one line of data.
+/// Formats one event. JSON has no line breaks, so each event is one line of data.
 fn line(kind: &str, value: &serde_json::Value) -> Bytes {
     format!("event: {kind}\ndata: {value}\n\n").into()
 }

@@ -1,21 +1,21 @@
-//! `POST /v1/explain`: what a call would meet, asked with the body of an acquire.
+//! `POST /v1/explain`: explains a call. The body is that of an acquire.
 
 use http::{Response, StatusCode};
 use hyper::body::Incoming;
 
-use super::permits::Asked;
-use crate::app::App;
+use super::permits::AcquireRequest;
 use crate::auth::Caller;
 use crate::body::{Body, json as answer};
-use crate::shape::Shape;
+use crate::error_format::ErrorFormat;
+use crate::v1::Api;
 
-pub(super) async fn call(app: &App, caller: &Caller, body: Incoming) -> Response<Body> {
-    let (_, call) = match Asked::read(app, caller, body).await {
-        Ok(asked) => asked,
-        Err(told) => return *told,
+pub(super) async fn call(api: &Api, caller: &Caller, body: Incoming) -> Response<Body> {
+    let (_, call) = match AcquireRequest::read(api, caller, body).await {
+        Ok(request) => request,
+        Err(response) => return *response,
     };
-    match crate::explain::call(&app.gate, &call) {
-        Ok(told) => answer(StatusCode::OK, &told),
-        Err(refused) => Shape::Plain.refused(&refused),
+    match crate::explain::call(&api.shared.gate, &call) {
+        Ok(response) => answer(StatusCode::OK, &response),
+        Err(refused) => ErrorFormat::Plain.refused(&refused),
     }
 }

@@ -1,44 +1,45 @@
-//! Every limit as it stands, with where it is from.
+//! `GET /v1/limits`: all limits, how much of each is used, and its source.
 
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
 use tidegate::{LearnedLimit, LimitStatus, Nanos};
 
-use crate::app::App;
-use crate::in_force::{self, InForce};
+use crate::configured_limits::{self, ConfiguredLimit};
 use crate::learned;
-use crate::live::Changes;
+use crate::limit_changes::LimitChanges;
 use crate::refusal::millis;
+use crate::v1::Api;
 
-pub(super) fn of(app: &App) -> Value {
-    let in_force = app.in_force();
-    let written = in_force::limits(&in_force.config);
-    let by_name: HashMap<&str, &InForce<'_>> =
+pub(super) fn json(api: &Api) -> Value {
+    let active = api.shared.config.active();
+    let written = configured_limits::limits(&active.config);
+    let by_name: HashMap<&str, &ConfiguredLimit<'_>> =
         written.iter().map(|limit| (limit.name.as_str(), limit)).collect();
-    let now = app.gate.now();
-    let limits = app.gate.limits();
-    let learned = app.gate.learned();
+    let now = api.shared.gate.now();
+    let limits = api.shared.gate.limits();
+    let learned = api.shared.gate.learned();
     let learned: HashMap<&str, &LearnedLimit> = learned.iter().map(|known| (&*known.limit, known)).collect();
     let one = |limit: &LimitStatus| {
-        let mut value = one(limit, &by_name, &in_force.changes, now);
+        let mut value = one(limit, &by_name, &active.changes, now);
         value["learned"] = learned.get(&*limit.name).map(|known| learned::of_limit(known)).into();
         value
     };
     json!({ "limits": limits.iter().map(one).collect::<Vec<_>>() })
 }
 
-/// One of them as it is written.
-pub(super) fn named(app: &App, name: &str) -> Value {
-    let in_force = app.in_force();
-    let written = in_force::limits(&in_force.config);
-    let mut value = written.iter().find(|limit| limit.name == name).map_or_else(|| json!({}), InForce::json);
+/// Returns one limit as it is written.
+pub(super) fn named(api: &Api, name: &str) -> Value {
+    let active = api.shared.config.active();
+    let written = configured_limits::limits(&active.config);
+    let mut value =
+        written.iter().find(|limit| limit.name == name).map_or_else(|| json!({}), ConfiguredLimit::json);
     value["name"] = name.into();
-    tell_changed(&mut value, name, &in_force.changes);
+    tell_changed(&mut value, name, &active.changes);
     value
 }
 
-fn tell_changed(value: &mut Value, name: &str, changes: &Changes) {
+fn tell_changed(value: &mut Value, name: &str, changes: &LimitChanges) {
     if let Some(written) = changes.written(name) {
         value["changed"] = true.into();
         value["written"] = written;
@@ -46,8 +47,13 @@ fn tell_changed(value: &mut Value, name: &str, changes: &Changes) {
     }
 }
 
-fn one(limit: &LimitStatus, by_name: &HashMap<&str, &InForce<'_>>, changes: &Changes, now: Nanos) -> Value {
-    // What a loop has of its own is written once for all of them.
+fn one(
+    limit: &LimitStatus,
+    by_name: &HashMap<&str, &ConfiguredLimit<'_>>,
+    changes: &LimitChanges,
+    now: Nanos,
+) -> Value {
+    // The limits of single loops are written once for all loops.
     let of_loops = || {
         let (owner, rest) = limit.name.strip_prefix("loop:").and_then(|name| name.split_once('/'))?;
         (!owner.is_empty()).then(|| format!("loop:*/{rest}"))

@@ -1,53 +1,54 @@
-//! How the sidecar and its services are.
+//! `GET /v1/status`: the sidecar and its services.
 
 use serde_json::{Map, Value, json};
 use tidegate::{BackoffStatus, BreakerState, BreakerStatus};
 use tidegate_core::config::ServiceConfig;
 
-use crate::app::App;
-use crate::events::state;
+use crate::config_file;
+use crate::events::breaker_state;
 use crate::learned;
 use crate::refusal::millis;
+use crate::v1::Api;
 
-pub(super) fn of(app: &App) -> Value {
-    let in_force = app.in_force();
-    let services: Map<String, Value> = in_force
+pub(super) fn json(api: &Api) -> Value {
+    let active = api.shared.config.active();
+    let services: Map<String, Value> = active
         .config
         .services
         .iter()
-        .map(|(name, config)| (name.clone(), service(app, name, config)))
+        .map(|(name, config)| (name.clone(), service(api, name, config)))
         .collect();
-    let backoffs: Vec<Value> = app.gate.backoffs().iter().map(backoff).collect();
-    let breakers: Vec<Value> = app.gate.breakers().iter().map(breaker).collect();
+    let backoffs: Vec<Value> = api.shared.gate.backoffs().iter().map(backoff).collect();
+    let breakers: Vec<Value> = api.shared.gate.breakers().iter().map(breaker).collect();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "uptime_ms": millis(app.started.elapsed()),
-        "connections": app.connections(),
-        "calls": app.calls(),
-        "permits": app.permits.live(),
-        "config": app.reloads.lock().json(),
-        "waiting": app.gate.waiting(),
-        "buffered_bytes": app.memory.used(),
-        "state": state_of(app),
+        "uptime_ms": millis(api.shared.lifecycle.uptime()),
+        "connections": api.shared.lifecycle.connections(),
+        "calls": api.shared.lifecycle.calls(),
+        "permits": api.permits.live(),
+        "config": config_file::status_json(api.config_file.as_deref()),
+        "waiting": api.shared.gate.waiting(),
+        "buffered_bytes": api.shared.memory.used(),
+        "state": state_of(api),
         "services": services,
-        "loop_types": in_force.config.loop_types.keys().collect::<Vec<_>>(),
+        "loop_types": active.config.loop_types.keys().collect::<Vec<_>>(),
         "backoffs": backoffs,
         "breakers": breakers,
-        "learned": learned::limits(&app.gate),
-        "outputs": learned::outputs(&app.gate),
+        "learned": learned::limits(&api.shared.gate),
+        "outputs": learned::outputs(&api.shared.gate),
     })
 }
 
-/// Where state is kept, and what is wrong with that.
-fn state_of(app: &App) -> Value {
-    let path = app.gate.state_path().map(|path| path.display().to_string());
-    json!({ "path": path, "trouble": app.gate.state_trouble() })
+/// Returns where state is kept, and the last error there.
+fn state_of(api: &Api) -> Value {
+    let path = api.shared.gate.state_path().map(|path| path.display().to_string());
+    json!({ "path": path, "trouble": api.shared.gate.state_trouble() })
 }
 
-fn service(app: &App, name: &str, config: &ServiceConfig) -> Value {
-    let counts = app.gate.counts(name).unwrap_or_default();
+fn service(api: &Api, name: &str, config: &ServiceConfig) -> Value {
+    let counts = api.shared.gate.counts(name).unwrap_or_default();
     json!({
-        "upstream": app.in_force().services.get(name).map(|service| service.upstream()),
+        "upstream": api.shared.config.active().services.get(name).map(|service| service.upstream()),
         "preset": config.preset,
         "granted": counts.granted,
         "refused": counts.refused,
@@ -73,7 +74,7 @@ fn breaker(breaker: &BreakerStatus) -> Value {
     };
     json!({
         "name": *breaker.name,
-        "state": state(&breaker.state),
+        "state": breaker_state(&breaker.state),
         "probe_in_ms": probe_in.map(millis),
         "waiting": breaker.waiting,
     })

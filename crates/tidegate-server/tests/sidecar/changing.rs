@@ -1,4 +1,4 @@
-//! Limits and windows that are changed while it runs, and who is told.
+//! Limits and windows that are changed while the sidecar runs, and the events of that.
 
 use super::client::{Open, Reply, get, open, post, send};
 use super::*;

@@ -1,4 +1,4 @@
-//! Upstreams that reset, stall, lie or never end: an error to that caller, and nobody else is harmed.
+//! Upstreams that reset, stall, lie or never end: an error for that caller, and no effect on others.
 
 use http_body_util::BodyExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,7 +11,7 @@ const NO_RETRIES: &str = "retry = { max_retries = 0 }";
 
 #[tokio::test]
 async fn who_cannot_be_reached_is_a_502() {
-    // Nobody listens there, and it is reserved for that.
+    // No process listens there: the port is reserved.
     let server = sidecar("http://127.0.0.1:1", NO_RETRIES).await;
     let reply = post(&server, "/api/x", "").await;
     assert_eq!(
@@ -81,9 +81,9 @@ async fn a_tls_handshake_that_never_ends_is_bounded_and_costs_nothing() {
         held
     });
     // The head of a reply may take much longer than a connection.
-    let times = Times { upstream_head: Duration::from_secs(60), ..SHORT };
+    let timeouts = Timeouts { upstream_head: Duration::from_secs(60), ..SHORT };
     let keys = "requests = \"5/min\"\nretry = { max_retries = 1, initial = \"10ms\" }";
-    let server = started(builder(&format!("https://{address}"), keys).times(times)).await;
+    let server = started(builder(&format!("https://{address}"), keys).timeouts(timeouts)).await;
     let reply = post(&server, "/api/x", "{}").await;
     assert_eq!(
         (reply.status.as_u16(), reply.json()["error"]["code"].as_str()),

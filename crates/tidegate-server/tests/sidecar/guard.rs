@@ -1,4 +1,4 @@
-//! Who is not let in.
+//! Requests that are not let in.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -1,4 +1,4 @@
-//! Who calls: in headers, or in the URL.
+//! Hints about the caller: in headers, or in the URL.
 
 use super::client::{get, post, send};
 use super::*;

@@ -1,4 +1,4 @@
-//! What the sidecar learns of an upstream, and who is told.
+//! What the sidecar learns about an upstream, and where it shows.
 
 use serde_json::json;
 

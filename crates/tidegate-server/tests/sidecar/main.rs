@@ -31,7 +31,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tidegate::Config;
 use tidegate_core::{Dimension, Rate};
-use tidegate_server::{Server, ServerBuilder, Times};
+use tidegate_server::{Server, ServerBuilder, Timeouts};
 use tidegate_sim::upstream::http::{LimitedServer, Options};
 use tidegate_sim::{Model, UpstreamLimit, UpstreamSpec};
 
@@ -42,7 +42,7 @@ const CHAT: &str =
 const STREAM: &str = r#"{"model": "gpt-4o", "stream": true, "messages": [{"role": "user", "content": "What is the sea?"}], "max_tokens": 8}"#;
 
 /// Shorter than any test would wait, and longer than anything takes that is to succeed.
-const SHORT: Times = Times {
+const SHORT: Timeouts = Timeouts {
     client_head: Duration::from_millis(500),
     client: Duration::from_millis(500),
     connect: Duration::from_millis(500),
@@ -58,7 +58,7 @@ async fn sidecar(upstream: &str, keys: &str) -> Server {
 
 /// The same with little patience.
 async fn impatient(upstream: &str, keys: &str) -> Server {
-    started(builder(upstream, keys).times(SHORT)).await
+    started(builder(upstream, keys).timeouts(SHORT)).await
 }
 
 fn builder(upstream: &str, keys: &str) -> ServerBuilder {

@@ -80,7 +80,7 @@ impl Script {
         Script { address, requests, playing }
     }
 
-    /// Says the same to everybody, and closes.
+    /// Answers every request with the same text, and closes.
     pub async fn says(words: impl Into<String>) -> Script {
         let words = words.into();
         Script::plays(move |mut stage| {

@@ -1,4 +1,4 @@
-//! The Unix socket: who may use it, and what becomes of its file.
+//! The Unix socket: its rights, and what happens to its file.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;

@@ -66,7 +66,7 @@ async fn a_body_that_is_signed_is_not_touched() {
         let request = upstream.requests().pop().expect("asked");
         assert!(request.ends_with(STREAM), "{request}");
     }
-    // Neither is one for somebody who is not known to take it.
+    // Neither is one of a vendor that is not known to accept it.
     let server = sidecar(&upstream.url(), "").await;
     send(&server, "POST", "/api/v1/chat/completions", &[], STREAM).await.expect("an answer");
     assert!(upstream.requests().pop().expect("asked").ends_with(STREAM));

@@ -1,4 +1,4 @@
-//! Tokens: who must show one, and what it allows.
+//! Tokens: where one is required, and what it allows.
 
 use super::client::{Reply, get, send};
 use super::script::{Script, reply};

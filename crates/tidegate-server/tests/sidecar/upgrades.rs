@@ -126,7 +126,7 @@ async fn an_agreement_that_nobody_asked_for_is_an_error_to_that_caller_only() {
 #[tokio::test]
 async fn a_sidecar_that_stops_waits_for_it_and_then_cuts_it_off() {
     let upstream = Script::plays(echo).await;
-    // On the thread that accepts, then on another one: who accepts has a connection already.
+    // On the accepting thread, then on another one: the accepting thread has a connection already.
     for other_thread in [false, true] {
         let workers = 1 + usize::from(other_thread);
         let workers = workers.try_into().expect("some");

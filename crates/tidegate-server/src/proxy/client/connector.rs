@@ -1,6 +1,6 @@
-//! How an upstream is connected to: name look-up, TCP, a proxy where the environment names one, TLS where the URL says so.
+//! Connects to upstreams: name look-up, TCP, a proxy if the environment names one, TLS if the URL says so.
 //!
-//! One deadline covers all of it. Each stage has its own error, so that a caller is told what failed.
+//! One deadline covers all stages. Each stage has its own error, so that a caller learns what failed.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,20 +26,20 @@ use tokio_rustls::client::TlsStream;
 use tower_service::Service;
 use tracing::warn;
 
-use super::proxies::{Proxies, sensitive};
-use super::unreached::{Unreached, innermost};
-use crate::files::Files;
+use super::connect_error::{ConnectError, innermost};
+use crate::descriptors::Descriptors;
+use crate::outbound_proxies::{Proxies, sensitive};
 
 /// Makes connections.
 #[derive(Clone)]
 pub(super) struct Connector {
     proxies: Proxies,
-    /// Offers what an upstream may speak.
+    /// Offers the protocols that an upstream may speak.
     tls: TlsConnector,
-    /// Offers nothing: a proxy is spoken to in HTTP/1.1.
+    /// Offers no protocol: proxies speak HTTP/1.1.
     tls_to_proxy: TlsConnector,
-    /// Asked for room if there is no file for a connection.
-    pub files: Arc<Files>,
+    /// Closes idle connections if there is no descriptor for a new one.
+    pub descriptors: Arc<Descriptors>,
     /// How long all stages may take together.
     pub within: Duration,
 }
@@ -47,7 +47,7 @@ pub(super) struct Connector {
 /// A connection that was made.
 pub(super) struct Connected {
     pub stream: Stream,
-    /// Whether a proxy is at the other end that wants whole URLs.
+    /// Whether a proxy is at the other end that expects absolute URLs.
     pub to_proxy: bool,
     /// Whether HTTP/2 was agreed on.
     pub http2: bool,
@@ -83,26 +83,31 @@ impl Deadline {
     pub async fn bound<T>(
         self,
         stage: &'static str,
-        work: impl Future<Output = Result<T, Unreached>>,
-    ) -> Result<T, Unreached> {
-        let late = Unreached::Timeout { within: self.within, stage };
+        work: impl Future<Output = Result<T, ConnectError>>,
+    ) -> Result<T, ConnectError> {
+        let late = ConnectError::Timeout { within: self.within, stage };
         tokio::time::timeout_at(self.at, work).await.unwrap_or(Err(late))
     }
 }
 
 impl Connector {
-    /// `upgrades`: for requests that want their connection to become something else, which only HTTP/1.1 can do.
-    pub fn new(within: Duration, proxies: Proxies, files: Arc<Files>, upgrades: bool) -> Connector {
+    /// Makes a connector. `upgrades` is for requests that ask to upgrade their connection, which only HTTP/1.1 can do.
+    pub fn new(
+        within: Duration,
+        proxies: Proxies,
+        descriptors: Arc<Descriptors>,
+        upgrades: bool,
+    ) -> Connector {
         let protocols: &[&[u8]] = if upgrades { &[b"http/1.1"] } else { &[b"h2", b"http/1.1"] };
-        Connector { proxies, tls: tls(protocols), tls_to_proxy: tls(&[]), files, within }
+        Connector { proxies, tls: tls(protocols), tls_to_proxy: tls(&[]), descriptors, within }
     }
 
     /// Connects to the upstream of a URL.
-    pub async fn connect(&self, to: &Uri, deadline: Deadline) -> Result<Connected, Unreached> {
+    pub async fn connect(&self, to: &Uri, deadline: Deadline) -> Result<Connected, ConnectError> {
         let secure = to.scheme() == Some(&Scheme::HTTPS);
         let target = Target::of(to, if secure { 443 } else { 80 });
-        let (stream, to_proxy) = match self.proxies.on_the_way_to(to) {
-            None => (Stream::Tcp(target.connect(&self.files, deadline).await?), false),
+        let (stream, to_proxy) = match self.proxies.for_url(to) {
+            None => (Stream::Tcp(target.connect(&self.descriptors, deadline).await?), false),
             Some(proxy) => self.through(&proxy, &target, secure, deadline).await?,
         };
         if !secure {
@@ -113,14 +118,14 @@ impl Connector {
         Ok(Connected { stream: Stream::Tls(Box::new(stream)), to_proxy, http2 })
     }
 
-    /// Connects to a proxy, and through it where a tunnel is needed. Says whether the proxy wants whole URLs.
+    /// Connects to a proxy, and through it where a tunnel is needed. Returns whether the proxy expects absolute URLs.
     async fn through(
         &self,
         proxy: &Intercept,
         target: &Target,
         secure: bool,
         deadline: Deadline,
-    ) -> Result<(Stream, bool), Unreached> {
+    ) -> Result<(Stream, bool), ConnectError> {
         let scheme = proxy.uri().scheme_str().unwrap_or("http");
         let default = match scheme {
             "https" => 443,
@@ -128,12 +133,12 @@ impl Connector {
             _ => 80,
         };
         let at = Target::of(proxy.uri(), default);
-        let mut stream = Stream::Tcp(at.connect(&self.files, deadline).await?);
-        // Before anything is said on it: what is said first may be the password.
+        let mut stream = Stream::Tcp(at.connect(&self.descriptors, deadline).await?);
+        // TLS comes first: the first bytes after it may be the password.
         if scheme == "https" {
             stream = Stream::Tls(Box::new(at.secure(&self.tls_to_proxy, stream, deadline).await?));
         }
-        let failed = |why: String| Unreached::Proxy { proxy: at.to_string(), to: target.to_string(), why };
+        let failed = |why: String| ConnectError::Proxy { proxy: at.to_string(), to: target.to_string(), why };
         let connected = Open(Some(TokioIo::new(stream)));
         if scheme.starts_with("socks5") {
             // `socks5h` leaves the name to the proxy.
@@ -153,7 +158,7 @@ impl Connector {
             return Ok((stream.into_inner(), false));
         }
         if !secure {
-            return Ok((connected.0.map(TokioIo::into_inner).ok_or(Unreached::Late)?, true));
+            return Ok((connected.0.map(TokioIo::into_inner).ok_or(ConnectError::Late)?, true));
         }
         let mut tunnel = Tunnel::new(proxy.uri().clone(), connected);
         if let Some(auth) = proxy.basic_auth() {
@@ -187,44 +192,47 @@ impl Target {
         Target { host: host.to_owned(), port: uri.port_u16().unwrap_or(default) }
     }
 
-    async fn resolve(&self, deadline: Deadline) -> Result<Vec<SocketAddr>, Unreached> {
+    async fn resolve(&self, deadline: Deadline) -> Result<Vec<SocketAddr>, ConnectError> {
         let found = async {
             let found = tokio::net::lookup_host((&*self.host, self.port)).await;
             match found.map(Iterator::collect::<Vec<_>>) {
                 Ok(addresses) if !addresses.is_empty() => Ok(addresses),
                 Ok(_) => {
-                    Err(Unreached::Name { host: self.host.clone(), why: "it has no address".to_owned() })
+                    Err(ConnectError::Name { host: self.host.clone(), why: "it has no address".to_owned() })
                 }
-                Err(error) => Err(Unreached::name(&self.host, &error)),
+                Err(error) => Err(ConnectError::name(&self.host, &error)),
             }
         };
         deadline.bound("the name look-up", found).await
     }
 
-    /// Connects to whichever address answers first. Without a file for that, idle connections are closed, and it is tried
-    /// again.
-    async fn connect(&self, files: &Files, deadline: Deadline) -> Result<TcpStream, Unreached> {
+    /// Connects to the address that answers first. If there is no descriptor, closes idle connections and tries again.
+    async fn connect(
+        &self,
+        descriptors: &Descriptors,
+        deadline: Deadline,
+    ) -> Result<TcpStream, ConnectError> {
         loop {
             let connected = self.try_connect(deadline).await;
-            let Err(why @ Unreached::NoFile { .. }) = connected else { return connected };
-            if !deadline.pause(files.make_room(&why)).await {
+            let Err(why @ ConnectError::NoFile { .. }) = connected else { return connected };
+            if !deadline.pause(descriptors.make_room(&why)).await {
                 return Err(why);
             }
         }
     }
 
-    async fn try_connect(&self, deadline: Deadline) -> Result<TcpStream, Unreached> {
+    async fn try_connect(&self, deadline: Deadline) -> Result<TcpStream, ConnectError> {
         let addresses = self.resolve(deadline).await?;
         let connected = async {
             let mut connector = HttpConnector::new_with_resolver(Resolved(addresses));
             connector.enforce_http(false);
             connector.set_nodelay(true);
-            // It is divided between the addresses, so that one that is silent leaves time for the next.
+            // The timeout is divided between the addresses, so that a silent one leaves time for the next.
             connector.set_connect_timeout(Some(deadline.within));
             let uri = Uri::builder().scheme("http").authority(self.to_string()).path_and_query("/").build();
-            let uri = uri.map_err(|error| Unreached::tcp(&self.to_string(), &error))?;
+            let uri = uri.map_err(|error| ConnectError::tcp(&self.to_string(), &error))?;
             let stream = connector.call(uri).await;
-            stream.map(TokioIo::into_inner).map_err(|error| Unreached::tcp(&self.to_string(), &error))
+            stream.map(TokioIo::into_inner).map_err(|error| ConnectError::tcp(&self.to_string(), &error))
         };
         deadline.bound("the TCP connection", connected).await
     }
@@ -234,11 +242,11 @@ impl Target {
         tls: &TlsConnector,
         stream: Stream,
         deadline: Deadline,
-    ) -> Result<TlsStream<Stream>, Unreached> {
+    ) -> Result<TlsStream<Stream>, ConnectError> {
         let name = ServerName::try_from(self.host.clone())
-            .map_err(|error| Unreached::Tls { at: self.to_string(), why: error.to_string() })?;
+            .map_err(|error| ConnectError::Tls { at: self.to_string(), why: error.to_string() })?;
         let agreed = async {
-            tls.connect(name, stream).await.map_err(|error| Unreached::tls(&self.to_string(), &error))
+            tls.connect(name, stream).await.map_err(|error| ConnectError::tls(&self.to_string(), &error))
         };
         deadline.bound("the TLS handshake", agreed).await
     }
@@ -251,7 +259,7 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// A resolver that knows the answer.
+/// A resolver with a fixed answer.
 #[derive(Clone)]
 struct Resolved(Vec<SocketAddr>);
 

@@ -1,4 +1,4 @@
-//! The connections to one upstream that wait for their next call.
+//! The pool of idle connections to one upstream.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,39 +10,39 @@ use http::uri::{Parts, Scheme};
 use http::{Request, Uri};
 use parking_lot::Mutex;
 
+use super::connect_error::{ConnectError, Reachability};
 use super::connector::{Connected, Connector, Deadline};
 use super::http1::Http1;
 use super::http2::{self, Opening, Slot, Streams, Turn};
-use super::unreached::{Trouble, Unreached};
-use crate::listen::workers::Lane;
-use crate::proxy::source::Outgoing;
+use crate::proxy::request_body::OutgoingBody;
+use crate::workers::WorkerId;
 
 /// The connections to one upstream.
 #[derive(Debug)]
 pub(super) struct Pool {
-    /// What the log calls it.
+    /// Its name in the log.
     name: String,
-    /// What it is called by those who ask.
+    /// The value of the `Host` header.
     host: Option<HeaderValue>,
     proxy_auth: Option<HeaderValue>,
-    /// Each with when it came back; the latest is the last.
+    /// Each with the time of its return. The latest is the last.
     idle: Mutex<Vec<(Http1, Instant)>>,
     streams: Arc<Streams>,
-    /// Whether the last connection was one of HTTP/1.1, or none other can be.
+    /// Whether the last connection was one of HTTP/1.1, or HTTP/2 is not allowed.
     http1: AtomicBool,
-    pub trouble: Trouble,
+    pub reachability: Reachability,
 }
 
-/// A connection that can be sent on.
-pub(super) enum Kept {
-    /// By one.
+/// A connection that a request can be sent on.
+pub(super) enum Connection {
+    /// For one call.
     Http1(Http1),
-    /// By as many as there are slots.
+    /// For one stream of it.
     Http2(Slot),
 }
 
 impl Pool {
-    /// `only_http1`: no connection is to speak HTTP/2.
+    /// Makes a pool. With `only_http1` no connection speaks HTTP/2.
     pub fn new(uri: &Uri, proxy_auth: Option<HeaderValue>, only_http1: bool) -> Pool {
         let name = uri.authority().map_or_else(String::new, ToString::to_string);
         let http1 = only_http1 || uri.scheme() != Some(&Scheme::HTTPS);
@@ -53,7 +53,7 @@ impl Pool {
             idle: Mutex::default(),
             streams: Arc::default(),
             http1: http1.into(),
-            trouble: Trouble::default(),
+            reachability: Reachability::default(),
         }
     }
 
@@ -62,8 +62,8 @@ impl Pool {
         &self.name
     }
 
-    /// Makes a request one of HTTP/1.1 for this upstream. Only proxies want to be told whole addresses.
-    pub fn address(&self, request: &mut Request<Outgoing>, uri: &Uri, to_proxy: bool) {
+    /// Makes a request one of HTTP/1.1 for this upstream. Only proxies get absolute URLs.
+    pub fn address(&self, request: &mut Request<OutgoingBody>, uri: &Uri, to_proxy: bool) {
         *request.uri_mut() = if to_proxy { uri.clone() } else { path_of(uri) };
         let headers = request.headers_mut();
         if let Some(host) = &self.host {
@@ -74,19 +74,19 @@ impl Pool {
         }
     }
 
-    /// The connection that was used last, if it is still there: the others may rest until they are closed. One of another
-    /// thread is better than none, since a new one takes longer.
-    pub fn take(&self) -> Option<Kept> {
-        // Most upstreams speak HTTP/1.1 only: their calls do not lock what is for HTTP/2.
+    /// Takes the connection that was used last, so that the others may expire. A connection of another thread is better
+    /// than none, since a new one takes longer.
+    pub fn take(&self) -> Option<Connection> {
+        // Most upstreams speak HTTP/1.1 only: their calls do not lock the HTTP/2 streams.
         if !self.http1.load(Ordering::Relaxed)
             && let Some(slot) = self.streams.take()
         {
-            return Some(Kept::Http2(slot));
+            return Some(Connection::Http2(slot));
         }
         loop {
             let (mut http1, _) = take_one(&mut self.idle.lock())?;
             if http1.is_ready(&mut Context::from_waker(Waker::noop())) {
-                return Some(Kept::Http1(http1));
+                return Some(Connection::Http1(http1));
             }
         }
     }
@@ -96,9 +96,9 @@ impl Pool {
         self.idle.lock().push((http1, Instant::now()));
     }
 
-    /// Puts a connection back that was not sent on.
-    pub fn put_back(&self, kept: Kept) {
-        if let Kept::Http1(mut http1) = kept
+    /// Puts back a connection on which nothing was sent.
+    pub fn put_back(&self, connection: Connection) {
+        if let Connection::Http1(mut http1) = connection
             && http1.is_ready(&mut Context::from_waker(Waker::noop()))
         {
             self.keep(http1);
@@ -108,23 +108,27 @@ impl Pool {
     /// Connects, or waits for a connection that another call has begun to open.
     ///
     /// # Errors
-    /// Returns why there is none within the time that connecting may take.
-    pub async fn connect(self: &Arc<Self>, connector: &Connector, uri: &Uri) -> Result<Kept, Unreached> {
+    /// Returns why there is no connection within the connect timeout.
+    pub async fn connect(
+        self: &Arc<Self>,
+        connector: &Connector,
+        uri: &Uri,
+    ) -> Result<Connection, ConnectError> {
         let deadline = Deadline::after(connector.within);
         loop {
             if self.http1.load(Ordering::Relaxed) {
                 let connected = connector.connect(uri, deadline).await.inspect_err(|why| self.failed(why))?;
                 if let Some(http1) = self.connected(connected, self.streams.open(), deadline).await? {
-                    return Ok(Kept::Http1(http1));
+                    return Ok(Connection::Http1(http1));
                 }
             } else {
                 let (turn, opening) = self.streams.wait();
                 if let Some(opening) = opening {
                     tokio::spawn(self.clone().open(connector.clone(), uri.clone(), opening));
                 }
-                let turn = async { Ok(turn.await.unwrap_or(Turn::Failed(Unreached::Late))) };
+                let turn = async { Ok(turn.await.unwrap_or(Turn::Failed(ConnectError::Late))) };
                 match deadline.bound("the wait for a free HTTP/2 stream", turn).await? {
-                    Turn::Slot(slot) => return Ok(Kept::Http2(slot)),
+                    Turn::Slot(slot) => return Ok(Connection::Http2(slot)),
                     Turn::Failed(why) => return Err(why),
                     Turn::Http1 => {}
                 }
@@ -139,7 +143,7 @@ impl Pool {
     async fn open(self: Arc<Self>, connector: Connector, uri: Uri, opening: Opening) {
         let mut next = Some(opening);
         while let Some(opening) = next.take() {
-            // A little less than the calls have, so that they are told in which stage the time ran out.
+            // A little less time than the calls have, so that their error names the stage in which the time ran out.
             let deadline = Deadline::after(connector.within).sooner();
             match connector.connect(&uri, deadline).await {
                 Ok(connected) => match self.connected(connected, opening, deadline).await {
@@ -161,12 +165,12 @@ impl Pool {
         connected: Connected,
         opening: Opening,
         deadline: Deadline,
-    ) -> Result<Option<Http1>, Unreached> {
+    ) -> Result<Option<Http1>, ConnectError> {
         let at = || self.name.clone();
         self.http1.store(!connected.http2, Ordering::Relaxed);
         if connected.http2 {
             let opened = async {
-                http2::open(connected.stream).await.map_err(|why| Unreached::Http2 { at: at(), why })
+                http2::open(connected.stream).await.map_err(|why| ConnectError::Http2 { at: at(), why })
             };
             match deadline.bound("the wait for HTTP/2 settings that allow a stream", opened).await {
                 Ok(opened) => opened.join(&self.streams, opening),
@@ -176,18 +180,18 @@ impl Pool {
                     return Err(why);
                 }
             }
-            self.trouble.reached(&self.name);
+            self.reachability.reached(&self.name);
             return Ok(None);
         }
         self.streams.is_http1(opening);
         let http1 = Http1::new(connected.stream, connected.to_proxy).await;
-        let http1 = http1.map_err(|error| Unreached::Tcp { at: at(), why: error.to_string() })?;
-        self.trouble.reached(&self.name);
+        let http1 = http1.map_err(|error| ConnectError::Tcp { at: at(), why: error.to_string() })?;
+        self.reachability.reached(&self.name);
         Ok(Some(http1))
     }
 
-    fn failed(&self, why: &Unreached) {
-        self.trouble.failed(&self.name, why);
+    fn failed(&self, why: &ConnectError) {
+        self.reachability.failed(&self.name, why);
     }
 
     /// Closes the connection of each protocol that has been idle for longest. Returns how many were closed.
@@ -199,23 +203,23 @@ impl Pool {
         usize::from(http1.is_some()) + usize::from(self.streams.close_idle())
     }
 
-    /// Closes connections that were idle for so long, and those that the upstream has closed.
+    /// Closes connections that were idle for `idle`, and those that the upstream has closed.
     pub fn sweep(&self, idle: Duration) {
         let mut context = Context::from_waker(Waker::noop());
         self.idle.lock().retain_mut(|(http1, since)| since.elapsed() < idle && http1.is_ready(&mut context));
     }
 }
 
-/// The latest of the thread's own, else the latest.
+/// Takes the latest connection of the current thread, else the latest one.
 fn take_one(idle: &mut Vec<(Http1, Instant)>) -> Option<(Http1, Instant)> {
-    let lane = Lane::current();
-    match idle.iter().rposition(|(http1, _)| http1.lane == lane) {
+    let worker = WorkerId::current();
+    match idle.iter().rposition(|(http1, _)| http1.worker == worker) {
         Some(own) => Some(idle.remove(own)),
         None => idle.pop(),
     }
 }
 
-/// The upstream's name, without the port that goes without saying.
+/// Returns the upstream's host, without a default port.
 fn host(uri: &Uri) -> Option<HeaderValue> {
     let usual = if uri.scheme() == Some(&Scheme::HTTPS) { 443 } else { 80 };
     let host = match uri.port_u16() {

@@ -1,13 +1,11 @@
-//! Permits for work that is not forwarded: ask, work, report.
+//! Permits for work that is not forwarded: acquire, work, report.
 //!
-//! Whoever asks waits on the open connection, in rank order; going away is leaving the queue. A grant that could not be
-//! delivered was never used, and goes back whole.
+//! A caller waits on its open connection, in rank order. It leaves the queue when the connection closes. A permit that
+//! could not be delivered is refunded as a whole.
 
-mod asked;
-mod delivery;
-mod reported;
+mod acquire_request;
+mod completion_report;
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use http::{Response, StatusCode};
@@ -15,36 +13,35 @@ use hyper::body::Incoming;
 use serde_json::json;
 use tracing::{Instrument, debug};
 
-use super::read::read;
-use crate::app::App;
+use super::json_body::read;
 use crate::auth::Caller;
 use crate::body::{Body, json as answer};
+use crate::error_format::{self, ErrorFormat};
 use crate::events::Event;
-use crate::permits::{Claimed, End, Gone, Owner, PermitId};
+use crate::permits::{Claimed, Delivery, End, NoPermit, Owner, PermitId};
 use crate::refusal::millis;
-use crate::shape::{self, Shape};
 use crate::span;
-use reported::Reported;
+use crate::v1::Api;
+use completion_report::CompletionReport;
 
-pub(super) use asked::Asked;
-pub(crate) use delivery::Delivery;
+pub(super) use acquire_request::AcquireRequest;
 
 /// `POST /v1/acquire`
-pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> Response<Body> {
-    let (asked, call) = match Asked::read(app, caller, body).await {
-        Ok(asked) => asked,
-        Err(told) => return *told,
+pub(super) async fn acquire(api: &Api, caller: &Caller, body: Incoming) -> Response<Body> {
+    let (request, call) = match AcquireRequest::read(api, caller, body).await {
+        Ok(request) => request,
+        Err(response) => return *response,
     };
-    if let Some(loop_id) = asked.loop_id() {
-        app.came.count(loop_id);
+    if let Some(loop_id) = request.loop_id() {
+        api.shared.loop_counts.count(loop_id);
     }
-    if !app.is_ready() {
-        return shape::plain(StatusCode::SERVICE_UNAVAILABLE, "stopping", "no new calls are taken");
+    if !api.shared.lifecycle.is_ready() {
+        return error_format::plain(StatusCode::SERVICE_UNAVAILABLE, "stopping", "no new calls are taken");
     }
     let owner: Owner = caller.holder().cloned();
-    let bearer = caller.bearer(call.stated_loop());
-    let what = asked.what(|key| app.gate.fingerprint(key));
-    let claim = match app.permits.claim(owner.clone(), bearer, asked.id(), &what) {
+    let share_owner = caller.share_owner(call.stated_loop());
+    let identity = request.identity(|key| api.shared.gate.fingerprint(key));
+    let claim = match api.permits.claim(owner.clone(), share_owner, request.id(), &identity) {
         Ok(claim) => claim,
         Err(Claimed::Granted(permit, left)) => {
             let again = json!({ "permit": permit.to_string(), "waited_ms": 0, "expires_ms": millis(left) });
@@ -52,18 +49,18 @@ pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> 
         }
         Err(Claimed::Taken) => {
             let message = "a call of this id waits, or its permit is still out for another call";
-            return shape::plain(StatusCode::CONFLICT, "duplicate_id", message);
+            return error_format::plain(StatusCode::CONFLICT, "duplicate_id", message);
         }
         Err(Claimed::Full(why)) => return full(&why.to_string()),
     };
-    let lease = app.in_force().config.permit_lease;
-    let _counted = app.count_call();
-    let (span, began) = (span::of(&call, app), Instant::now());
-    let permit = match app.gate.acquire(call).instrument(span.clone()).await {
+    let lease = api.shared.config.active().config.permit_lease;
+    let _counted = api.shared.lifecycle.count_call();
+    let (span, began) = (span::of(&call, &api.shared.config), Instant::now());
+    let permit = match api.shared.gate.acquire(call).instrument(span.clone()).await {
         Ok(permit) => permit,
         Err(refused) => {
-            app.events.tell(|| Event::refused(asked.service(), &refused));
-            let response = Shape::Plain.refused(&refused);
+            api.shared.events.publish(|| Event::refused(request.service(), &refused));
+            let response = ErrorFormat::Plain.refused(&refused);
             span::ended(&span, began.elapsed(), 0, response.status());
             span.in_scope(|| debug!("no permit is given"));
             return response;
@@ -79,7 +76,8 @@ pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> 
                 "waited_ms": millis(waited),
                 "expires_ms": millis(lease),
             });
-            Delivery::of(permit, owner, app.permits.clone()).with(answer(StatusCode::OK, &granted))
+            let delivery = Delivery::new(permit, owner, api.permits.clone());
+            answer(StatusCode::OK, &granted).map(|body| body.with_delivery(delivery))
         }
         Err((permit, why)) => {
             permit.cancel();
@@ -89,64 +87,64 @@ pub(super) async fn acquire(app: &Arc<App>, caller: &Caller, body: Incoming) -> 
 }
 
 /// `POST /v1/permits/{id}/complete`
-pub(super) async fn complete(app: &App, caller: &Caller, id: &str, body: Incoming) -> Response<Body> {
-    let reported: Reported = match read(app, body).await {
-        Ok((reported, _)) => reported,
-        Err(told) => return *told,
+pub(super) async fn complete(api: &Api, caller: &Caller, id: &str, body: Incoming) -> Response<Body> {
+    let report: CompletionReport = match read(api, body).await {
+        Ok((report, _)) => report,
+        Err(response) => return *response,
     };
-    // Read before the permit is taken: whoever reports nonsense may report again.
-    let outcome = match reported.outcome() {
+    // Parsed before the permit is taken: after an invalid report the caller may report again.
+    let outcome = match report.outcome() {
         Ok(outcome) => outcome,
-        Err((code, message)) => return shape::plain(StatusCode::BAD_REQUEST, code, &message),
+        Err((code, message)) => return error_format::plain(StatusCode::BAD_REQUEST, code, &message),
     };
-    end(app, caller, id, End::Completed, |permit| permit.finish(outcome))
+    end(api, caller, id, End::Completed, |permit| permit.finish(outcome))
 }
 
 /// `DELETE /v1/permits/{id}`
-pub(super) fn cancel(app: &App, caller: &Caller, id: &str) -> Response<Body> {
-    end(app, caller, id, End::Cancelled, tidegate::Permit::cancel)
+pub(super) fn cancel(api: &Api, caller: &Caller, id: &str) -> Response<Body> {
+    end(api, caller, id, End::Cancelled, tidegate::Permit::cancel)
 }
 
 /// `POST /v1/permits/{id}/renew`
-pub(super) fn renew(app: &App, caller: &Caller, id: &str) -> Response<Body> {
-    let Some(number) = PermitId::parse(id) else { return gone(id, Gone::Unknown) };
-    let lease = app.in_force().config.permit_lease;
-    match app.permits.renew(number, &caller.holder().cloned(), lease) {
+pub(super) fn renew(api: &Api, caller: &Caller, id: &str) -> Response<Body> {
+    let Some(number) = PermitId::parse(id) else { return no_permit(id, NoPermit::Unknown) };
+    let lease = api.shared.config.active().config.permit_lease;
+    match api.permits.renew(number, &caller.holder().cloned(), lease) {
         Ok(()) => answer(StatusCode::OK, &json!({ "permit": id, "expires_ms": millis(lease) })),
-        Err(why) => gone(id, why),
+        Err(why) => no_permit(id, why),
     }
 }
 
-/// Ends a permit. To end it twice in the same way is answered as the first time was.
-fn end(app: &App, caller: &Caller, id: &str, end: End, how: impl FnOnce(tidegate::Permit)) -> Response<Body> {
-    let Some(number) = PermitId::parse(id) else { return gone(id, Gone::Unknown) };
-    match app.permits.take(number, &caller.holder().cloned(), end) {
+/// Ends a permit. A second request to end it in the same way gets the same answer.
+fn end(api: &Api, caller: &Caller, id: &str, end: End, how: impl FnOnce(tidegate::Permit)) -> Response<Body> {
+    let Some(number) = PermitId::parse(id) else { return no_permit(id, NoPermit::Unknown) };
+    match api.permits.take(number, &caller.holder().cloned(), end) {
         Ok(permit) => how(permit),
-        Err(Gone::Ended(before)) if before == end => {}
-        Err(why) => return gone(id, why),
+        Err(NoPermit::Ended(before)) if before == end => {}
+        Err(why) => return no_permit(id, why),
     }
-    answer(StatusCode::OK, &json!({ "permit": id, "state": word(end) }))
+    answer(StatusCode::OK, &json!({ "permit": id, "state": end_name(end) }))
 }
 
-fn gone(id: &str, why: Gone) -> Response<Body> {
+fn no_permit(id: &str, why: NoPermit) -> Response<Body> {
     match why {
-        Gone::Unknown => shape::plain(
+        NoPermit::Unknown => error_format::plain(
             StatusCode::NOT_FOUND,
             "unknown_permit",
             "there is no such permit, or it is not yours",
         ),
-        Gone::Ended(End::Expired) => {
+        NoPermit::Ended(End::Expired) => {
             let message = format!("the lease of {id} is over: its slot is free again, and its cost is kept");
-            shape::plain(StatusCode::GONE, "expired", &message)
+            error_format::plain(StatusCode::GONE, "expired", &message)
         }
-        Gone::Ended(end) => {
-            let message = format!("{id} has ended: it was {}", word(end));
-            shape::plain(StatusCode::CONFLICT, "already_ended", &message)
+        NoPermit::Ended(end) => {
+            let message = format!("{id} has ended: it was {}", end_name(end));
+            error_format::plain(StatusCode::CONFLICT, "already_ended", &message)
         }
     }
 }
 
-fn word(end: End) -> &'static str {
+fn end_name(end: End) -> &'static str {
     match end {
         End::Completed => "completed",
         End::Cancelled => "cancelled",
@@ -155,5 +153,5 @@ fn word(end: End) -> &'static str {
 }
 
 fn full(message: &str) -> Response<Body> {
-    shape::plain(StatusCode::SERVICE_UNAVAILABLE, "too_many_permits", message)
+    error_format::plain(StatusCode::SERVICE_UNAVAILABLE, "too_many_permits", message)
 }

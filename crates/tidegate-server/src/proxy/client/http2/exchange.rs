@@ -12,13 +12,13 @@ use http_body::{Body, Frame, SizeHint};
 
 use super::streams::Slot;
 use crate::body::BoxError;
-use crate::proxy::source::Outgoing;
+use crate::proxy::request_body::OutgoingBody;
 
 /// Why there is no reply.
 #[derive(Debug)]
 pub(in super::super) enum Failed {
     /// The connection had ended before the stream was opened: nothing was sent, and this is the body.
-    Unsent(h2::Error, Outgoing),
+    Unsent(h2::Error, OutgoingBody),
     /// The peer has not processed the request, by its own word: REFUSED_STREAM, or GOAWAY with a lower stream id.
     Unprocessed(h2::Error),
     /// The peer may have processed it.
@@ -40,7 +40,7 @@ impl From<h2::Error> for Failed {
 pub(in super::super) async fn send(
     mut slot: Slot,
     head: Request<()>,
-    body: Outgoing,
+    body: OutgoingBody,
 ) -> Result<Response<Reply>, Failed> {
     let Some(mut sender) = slot.take_sender() else {
         return Err(Failed::Broken("the slot was used before".into()));
@@ -76,7 +76,7 @@ pub(in super::super) async fn send(
 /// The body of a request on its way.
 #[derive(Debug)]
 struct Upload {
-    body: Outgoing,
+    body: OutgoingBody,
     stream: SendStream<Bytes>,
     /// What was taken from the body and not sent yet.
     rest: Bytes,
@@ -145,7 +145,7 @@ pub(crate) struct Reply {
     /// How much is to come, if that was stated.
     left: Option<u64>,
     upload: Option<Upload>,
-    /// Gone once the stream is closed.
+    /// None once the stream is closed.
     slot: Option<Slot>,
     /// Whether the data has ended, and only trailers may come.
     trailers: bool,

@@ -62,7 +62,7 @@ const PING_ANSWER: Duration = Duration::from_secs(10);
 /// How long a connection without streams is kept.
 const IDLE: Duration = Duration::from_secs(90);
 /// How long a connection that is no longer needed may take to say so.
-const FAREWELL: Duration = Duration::from_secs(1);
+const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 /// Stands for the peer's limit until the peer has stated one. No peer can state it: the field has 32 bits.
 const UNSTATED: usize = usize::MAX - 1;
 
@@ -134,7 +134,7 @@ async fn drive<S>(
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut tended = Box::pin(tend(pings, id, &streams));
+    let mut watched = Box::pin(watch(pings, id, &streams));
     let end = poll_fn(|context| {
         if let Poll::Ready(result) = Pin::new(&mut connection).poll(context) {
             debug!(?result, "an HTTP/2 connection was closed");
@@ -145,10 +145,10 @@ async fn drive<S>(
             limit = stated;
             streams.allows(id, stated);
         }
-        tended.as_mut().poll(context)
+        watched.as_mut().poll(context)
     })
     .await;
-    drop(tended);
+    drop(watched);
     match end {
         End::Closed => streams.remove(id),
         End::Silent => {
@@ -156,12 +156,12 @@ async fn drive<S>(
             streams.remove(id);
         }
         // It has left the pool, and with it the last sender: the library closes it in good form.
-        End::Idle => drop(tokio::time::timeout(FAREWELL, connection).await),
+        End::Idle => drop(tokio::time::timeout(CLOSE_WITHIN, connection).await),
     }
 }
 
 /// Waits until the peer is silent or the connection has been idle for too long.
-async fn tend(pings: Option<PingPong>, id: u64, streams: &Arc<Streams>) -> End {
+async fn watch(pings: Option<PingPong>, id: u64, streams: &Arc<Streams>) -> End {
     let silent = async {
         let Some(mut pings) = pings else { return std::future::pending().await };
         loop {

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::MOST_STREAMS;
-use crate::proxy::client::unreached::Unreached;
+use crate::proxy::client::connect_error::ConnectError;
 
 /// The connections to one upstream.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ struct Pooled {
 #[derive(Debug)]
 pub(in super::super) enum Turn {
     Slot(Slot),
-    Failed(Unreached),
+    Failed(ConnectError),
     /// The upstream speaks HTTP/1.1.
     Http1,
 }
@@ -52,7 +52,7 @@ pub(in super::super) enum Turn {
 /// Permission to open one stream. It must be held until the stream is closed.
 #[derive(Debug)]
 pub(in super::super) struct Slot {
-    /// Gone once the request is sent, so that it does not keep the connection open.
+    /// None once the request is sent, so that it does not keep the connection open.
     sender: Option<SendRequest<Bytes>>,
     id: u64,
     /// None if the slot was never given out.
@@ -181,7 +181,7 @@ impl Streams {
         gone.is_some()
     }
 
-    fn failed(&self, why: &Unreached) {
+    fn failed(&self, why: &ConnectError) {
         let waiting = {
             let mut state = self.0.lock();
             state.opening -= 1;
@@ -264,7 +264,7 @@ impl Drop for Slot {
 
 impl Opening {
     /// Says why the connection could not be opened.
-    pub fn failed(mut self, why: &Unreached) {
+    pub fn failed(mut self, why: &ConnectError) {
         if let Some(streams) = self.0.take() {
             streams.failed(why);
         }
@@ -274,7 +274,7 @@ impl Opening {
 impl Drop for Opening {
     fn drop(&mut self) {
         if let Some(streams) = self.0.take() {
-            streams.failed(&Unreached::Late);
+            streams.failed(&ConnectError::Late);
         }
     }
 }

@@ -11,9 +11,9 @@ use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use super::super::unreached::Unreached;
+use super::super::connect_error::ConnectError;
 use super::*;
-use crate::proxy::source::Outgoing;
+use crate::proxy::request_body::OutgoingBody;
 
 /// What a peer allows and saw.
 #[derive(Clone, Default)]
@@ -74,7 +74,7 @@ fn answer(mut respond: SendResponse<Bytes>, bytes: usize) {
 
 async fn ask(slot: Slot) -> Result<Response<Reply>, Failed> {
     let request = Request::post("https://a.example/").body(()).expect("a request");
-    send(slot, request, Outgoing::default()).await
+    send(slot, request, OutgoingBody::default()).await
 }
 
 fn slot_of(turn: Turn) -> Slot {
@@ -125,8 +125,8 @@ async fn a_slot_that_becomes_free_goes_to_the_call_that_waits() {
     let slot = slot_of(waits.await.expect("a turn"));
     // The connection that was begun for them fails, and so does only the call that still waits for it.
     let (failed, _) = streams.wait();
-    opening.expect("one is needed").failed(&Unreached::Late);
-    assert!(matches!(failed.await.expect("a turn"), Turn::Failed(Unreached::Late)));
+    opening.expect("one is needed").failed(&ConnectError::Late);
+    assert!(matches!(failed.await.expect("a turn"), Turn::Failed(ConnectError::Late)));
     assert_eq!(ask(slot).await.expect("a reply").status(), 200);
     assert!(streams.take().is_some());
     serving.abort();

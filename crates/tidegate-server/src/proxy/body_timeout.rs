@@ -1,8 +1,8 @@
-//! A body that must not stall: where nothing comes for as long as the patience lasts, it ends in an error.
+//! A body with a timeout: if no bytes come for as long as the timeout, it ends in an error.
 //!
-//! A pace may be asked for besides ([`Timed::at_least`]): a client that sends a byte a minute is never silent, and holds a
-//! call for as long as it likes. Then all waiting together is bounded by the patience and by the time that the bytes so
-//! far would have taken at that pace. Only time in which the body is waited for counts.
+//! A minimum rate may be set too ([`BodyTimeout::at_least`]). Without it, a client that sends a byte a minute never times
+//! out and holds a call for as long as it likes. With it, the total wait is bounded by the timeout and the time that the
+//! bytes so far would have taken at that rate. Only time spent waiting for the body counts.
 
 use std::io;
 use std::pin::Pin;
@@ -15,52 +15,52 @@ use tokio::time::{Instant, Sleep};
 
 use crate::body::BoxError;
 
-pub(crate) struct Timed<B> {
+pub(crate) struct BodyTimeout<B> {
     body: B,
-    patience: Duration,
-    /// When it ends, once the body has been slow.
-    alarm: Option<Pin<Box<Sleep>>>,
-    /// Since when the body is slow, if it is so right now.
+    timeout: Duration,
+    /// The timer. Made once the body was slow.
+    timer: Option<Pin<Box<Sleep>>>,
+    /// Since when the body is waited for.
     since: Option<Instant>,
-    pace: Option<Pace>,
+    min_rate: Option<MinRate>,
 }
 
-/// The least that is to come.
-struct Pace {
+/// The minimum rate, and what counts against it.
+struct MinRate {
     bytes_a_second: u64,
     bytes: u64,
     waited: Duration,
 }
 
-impl Pace {
-    /// How long it may still be waited for.
-    fn left(&self, patience: Duration) -> Duration {
+impl MinRate {
+    /// Returns how long the body may still be waited for.
+    fn left(&self, timeout: Duration) -> Duration {
         let earned = Duration::from_secs_f64(self.bytes as f64 / self.bytes_a_second as f64);
-        (patience + earned).saturating_sub(self.waited)
+        (timeout + earned).saturating_sub(self.waited)
     }
 }
 
-impl<B> Timed<B> {
-    pub fn new(body: B, patience: Duration) -> Timed<B> {
-        Timed { body, patience, alarm: None, since: None, pace: None }
+impl<B> BodyTimeout<B> {
+    pub fn new(body: B, timeout: Duration) -> BodyTimeout<B> {
+        BodyTimeout { body, timeout, timer: None, since: None, min_rate: None }
     }
 
-    /// Asks for so many bytes a second, once the patience is used up.
-    pub fn at_least(mut self, bytes_a_second: u64) -> Timed<B> {
-        self.pace = Some(Pace { bytes_a_second, bytes: 0, waited: Duration::ZERO });
+    /// Sets the bytes a second that must come once the timeout is used up.
+    pub fn at_least(mut self, bytes_a_second: u64) -> BodyTimeout<B> {
+        self.min_rate = Some(MinRate { bytes_a_second, bytes: 0, waited: Duration::ZERO });
         self
     }
 
-    fn came(&mut self, bytes: u64) {
+    fn received(&mut self, bytes: u64) {
         let since = self.since.take();
-        if let Some(pace) = &mut self.pace {
-            pace.bytes = pace.bytes.saturating_add(bytes);
-            pace.waited += since.map_or(Duration::ZERO, |since| since.elapsed());
+        if let Some(min_rate) = &mut self.min_rate {
+            min_rate.bytes = min_rate.bytes.saturating_add(bytes);
+            min_rate.waited += since.map_or(Duration::ZERO, |since| since.elapsed());
         }
     }
 }
 
-impl<B> Body for Timed<B>
+impl<B> Body for BodyTimeout<B>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
@@ -75,21 +75,21 @@ where
         let this = &mut *self;
         if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) {
             let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref());
-            this.came(data.map_or(0, |data| data.len() as u64));
+            this.received(data.map_or(0, |data| data.len() as u64));
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         if this.since.is_none() {
             let now = Instant::now();
-            let left = this.pace.as_ref().map_or(this.patience, |pace| pace.left(this.patience));
-            let until = now + left.min(this.patience);
+            let left = this.min_rate.as_ref().map_or(this.timeout, |min_rate| min_rate.left(this.timeout));
+            let until = now + left.min(this.timeout);
             this.since = Some(now);
-            match &mut this.alarm {
-                Some(alarm) => alarm.as_mut().reset(until),
-                None => this.alarm = Some(Box::pin(tokio::time::sleep_until(until))),
+            match &mut this.timer {
+                Some(timer) => timer.as_mut().reset(until),
+                None => this.timer = Some(Box::pin(tokio::time::sleep_until(until))),
             }
         }
-        let alarm = this.alarm.as_mut().map(|alarm| alarm.as_mut().poll(context));
-        match alarm {
+        let timer = this.timer.as_mut().map(|timer| timer.as_mut().poll(context));
+        match timer {
             Some(Poll::Ready(())) => Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::TimedOut).into()))),
             _ => Poll::Pending,
         }
@@ -125,8 +125,8 @@ mod tests {
         }
     }
 
-    /// How long a body lasts of which so many bytes come after each pause, and how many came.
-    async fn lasts(pause: Duration, bytes: usize, pace: Option<u64>) -> (Duration, usize) {
+    /// Returns how long a body lasts that sends `bytes` after each pause, and how many bytes came.
+    async fn lasts(pause: Duration, bytes: usize, min_rate: Option<u64>) -> (Duration, usize) {
         let (tell, told) = mpsc::channel(1);
         tokio::spawn(async move {
             for _ in 0..50 {
@@ -136,9 +136,9 @@ mod tests {
                 }
             }
         });
-        let timed = Timed::new(Dribble(told), Duration::from_secs(60));
-        let mut timed = match pace {
-            Some(pace) => timed.at_least(pace),
+        let timed = BodyTimeout::new(Dribble(told), Duration::from_secs(60));
+        let mut timed = match min_rate {
+            Some(min_rate) => timed.at_least(min_rate),
             None => timed,
         };
         let (start, mut came) = (Instant::now(), 0);
@@ -161,7 +161,7 @@ mod tests {
         let (time, bytes) = lasts(Duration::from_secs(20), 20 << 10, Some(1024)).await;
         assert!(time >= Duration::from_secs(1_000) && bytes == 50 * (20 << 10), "{time:?} {bytes}");
         let (_, bytes) = lasts(Duration::from_millis(100), 1, Some(1024)).await;
-        assert_eq!(bytes, 50, "short bodies have all of the patience");
+        assert_eq!(bytes, 50, "short bodies have all of the timeout");
         let (time, bytes) = lasts(Duration::from_secs(70), 1 << 20, Some(1024)).await;
         assert!(time < Duration::from_secs(61) && bytes == 0, "silence is as long as ever");
     }

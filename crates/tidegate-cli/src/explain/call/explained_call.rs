@@ -1,4 +1,4 @@
-//! The way of a call as people read it: every limit on it with how it stands, and the one that binds.
+//! An explained call as text: every limit with its usage, and the one that binds.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,41 +7,42 @@ use serde_json::Value;
 use tidegate_sim::show::Grid;
 use tidegate_sim::show::words::{count, length, span};
 
-/// The way of a call, as `/v1/explain` tells it.
-pub struct Way {
+/// An explained call, as `/v1/explain` returns it.
+pub struct ExplainedCall {
     told: Value,
     live: bool,
 }
 
-impl Way {
-    /// By the word of a sidecar that runs.
-    pub fn live(told: Value) -> Way {
-        Way { told, live: true }.marked()
+impl ExplainedCall {
+    /// From a running sidecar.
+    pub fn live(told: Value) -> ExplainedCall {
+        ExplainedCall { told, live: true }.marked()
     }
 
-    /// By the config alone. Then nothing is used and nobody waits, and what binds is the limit that lets the fewest such
-    /// calls go; unless they can never go.
-    pub fn written(mut told: Value) -> Way {
+    /// From the config alone. Then no units are used and no call waits. The binding limit is the one that lets the fewest
+    /// such calls pass, unless they can never pass.
+    pub fn written(mut told: Value) -> ExplainedCall {
         for limit in told["limits"].as_array_mut().into_iter().flatten() {
             for now in ["used", "waiting", "fits", "fits_in_ms"] {
                 limit[now] = Value::Null;
             }
         }
-        let mut way = Way { told, live: false };
-        if way.told["fits"] == true {
-            way.told["binding"] = way.narrowest().map(|limit| limit["name"].clone()).unwrap_or_default();
-            way.told["goes_now"] = Value::Null;
-            way.told["expected_wait_ms"] = Value::Null;
+        let mut explained = ExplainedCall { told, live: false };
+        if explained.told["fits"] == true {
+            explained.told["binding"] =
+                explained.narrowest().map(|limit| limit["name"].clone()).unwrap_or_default();
+            explained.told["goes_now"] = Value::Null;
+            explained.told["expected_wait_ms"] = Value::Null;
         }
-        way.marked()
+        explained.marked()
     }
 
-    fn marked(mut self) -> Way {
+    fn marked(mut self) -> ExplainedCall {
         self.told["live"] = self.live.into();
         self
     }
 
-    /// The limit that lets the fewest of these calls go.
+    /// Returns the limit that lets the fewest of these calls pass.
     fn narrowest(&self) -> Option<&Value> {
         let a_second = |limit: &Value| {
             let (units, window, cost) =
@@ -127,7 +128,8 @@ fn allows(limit: &Value) -> String {
     }
 }
 
-/// How long such a call would wait there if it were the first in the queue: the headline also counts those ahead of it.
+/// Returns how long such a call would wait there if it were the first in the queue. The headline also counts the calls
+/// ahead of it.
 fn wait(limit: &Value) -> String {
     match limit["fits_in_ms"].as_u64() {
         Some(0) => "none".into(),

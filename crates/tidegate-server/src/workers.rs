@@ -1,8 +1,9 @@
-//! Threads that serve connections, each its own.
+//! Threads that serve connections.
 //!
-//! A connection stays on the thread that it was given to, with all its calls: nothing of a call is handed from one thread to
-//! another, which costs more than the call itself. Who accepts serves too; a new connection goes to whoever has the fewest.
-//! What all share is what must be shared: the gate, and the connections to upstreams, of which each takes its own first.
+//! A connection stays on the thread that it was given to, with all its calls: to hand a call from one thread to another costs
+//! more than the call itself. The thread that accepts connections serves too. A new connection goes to the thread that has
+//! the fewest. Threads share the gate and the connections to upstreams; each thread prefers the upstream connections that
+//! it opened itself.
 
 use std::cell::Cell;
 use std::io;
@@ -13,24 +14,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-/// Which of the threads this is; that of whoever accepts, and any that is none of ours, is the first.
+/// Identifies one of the threads. The accepting thread and all threads that are not workers are number 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Lane(usize);
+pub(crate) struct WorkerId(usize);
 
-impl Lane {
-    pub fn current() -> Lane {
-        LANE.get()
+impl WorkerId {
+    pub fn current() -> WorkerId {
+        CURRENT.get()
     }
 }
 
 thread_local! {
-    static LANE: Cell<Lane> = const { Cell::new(Lane(0)) };
+    static CURRENT: Cell<WorkerId> = const { Cell::new(WorkerId(0)) };
 }
 
 /// All threads that serve.
 #[derive(Debug)]
 pub(crate) struct Workers {
-    /// The first is the runtime that this was made in.
+    /// The first is the runtime that called [`Workers::start`].
     workers: Vec<Worker>,
 }
 
@@ -38,11 +39,11 @@ pub(crate) struct Workers {
 struct Worker {
     runtime: Handle,
     connections: Arc<AtomicUsize>,
-    /// Dropped, it ends the thread and what still goes on there.
+    /// Ends the thread and the tasks that run on it when it is dropped.
     _end: Option<oneshot::Sender<()>>,
 }
 
-/// A connection that a thread has.
+/// Counts a connection on its thread until it is dropped.
 struct Load(Arc<AtomicUsize>);
 
 impl Drop for Load {
@@ -52,10 +53,10 @@ impl Drop for Load {
 }
 
 impl Workers {
-    /// The current runtime, and as many threads more as it takes.
+    /// Starts `count` workers: the current runtime, and a thread for each further one.
     pub fn start(count: NonZeroUsize) -> io::Result<Workers> {
         let first = Worker { runtime: Handle::current(), connections: Arc::default(), _end: None };
-        let more = (1..count.get()).map(|lane| Worker::start(Lane(lane)));
+        let more = (1..count.get()).map(|number| Worker::start(WorkerId(number)));
         let workers = std::iter::once(Ok(first)).chain(more).collect::<io::Result<_>>()?;
         Ok(Workers { workers })
     }
@@ -74,12 +75,12 @@ impl Workers {
 }
 
 impl Worker {
-    fn start(lane: Lane) -> io::Result<Worker> {
+    fn start(id: WorkerId) -> io::Result<Worker> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel();
-        std::thread::Builder::new().name(format!("tidegate-{}", lane.0)).spawn(move || {
-            LANE.set(lane);
+        std::thread::Builder::new().name(format!("tidegate-{}", id.0)).spawn(move || {
+            CURRENT.set(id);
             runtime.block_on(ended).ok();
         })?;
         Ok(Worker { runtime: handle, connections: Arc::default(), _end: Some(end) })
@@ -96,38 +97,38 @@ mod tests {
         Workers::start(NonZeroUsize::new(3).expect("some")).expect("threads")
     }
 
-    /// Gives one a connection that tells where it is and lasts until the other end of what it gives is dropped.
-    async fn connect(workers: &Workers) -> (Lane, oneshot::Sender<()>) {
+    /// Spawns a connection. Returns its thread, and a sender that ends the connection when it is dropped.
+    async fn connect(workers: &Workers) -> (WorkerId, oneshot::Sender<()>) {
         let (end, ended) = oneshot::channel::<()>();
         let (tell, told) = oneshot::channel();
         workers.spawn(async move {
-            tell.send(Lane::current()).ok();
+            tell.send(WorkerId::current()).ok();
             ended.await.ok();
         });
         (told.await.expect("served"), end)
     }
 
     #[tokio::test]
-    async fn a_connection_goes_to_whoever_has_the_fewest() {
+    async fn a_connection_goes_to_the_thread_that_has_the_fewest() {
         let workers = three();
         let mut open = Vec::new();
         for _ in 0..6 {
             open.push(connect(&workers).await);
         }
-        for lane in 0..3 {
-            assert_eq!(open.iter().filter(|(on, _)| *on == Lane(lane)).count(), 2, "{lane}");
+        for worker in 0..3 {
+            assert_eq!(open.iter().filter(|(on, _)| *on == WorkerId(worker)).count(), 2, "{worker}");
         }
-        open.retain(|(on, _)| *on != Lane(1));
+        open.retain(|(on, _)| *on != WorkerId(1));
         while workers.workers[1].connections.load(Ordering::Relaxed) > 0 {
             tokio::task::yield_now().await;
         }
         open.push(connect(&workers).await);
         open.push(connect(&workers).await);
-        assert!(open[4..].iter().all(|(on, _)| *on == Lane(1)));
+        assert!(open[4..].iter().all(|(on, _)| *on == WorkerId(1)));
     }
 
     #[tokio::test]
-    async fn what_goes_on_there_ends_with_them() {
+    async fn tasks_end_with_the_workers() {
         let workers = three();
         let (held, mut dropped) = mpsc::channel::<()>(1);
         for worker in &workers.workers[1..] {

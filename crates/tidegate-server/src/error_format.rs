@@ -1,7 +1,7 @@
-//! What a client is told that gets no reply of its upstream: in the upstream's own words, as far as it has any.
+//! Error replies of the sidecar, in the format of the vendor that the client expects.
 //!
-//! An SDK understands the errors of its vendor and nothing else. So a refusal looks like one of the vendor's, with
-//! our code, limit and times in it beside what the vendor has there.
+//! An SDK understands only the errors of its vendor. So a refusal looks like one of the vendor's, and has the sidecar's
+//! code, limit and times in it as further fields.
 
 use http::header::HeaderValue;
 use http::{Response, StatusCode};
@@ -12,52 +12,52 @@ use tidegate_core::vendors::Vendor;
 use crate::body::{Body, json as answer};
 use crate::refusal::{self, millis};
 
-/// How a vendor writes errors.
+/// The format in which a vendor writes errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
-    /// As the sidecar itself does.
+pub(crate) enum ErrorFormat {
+    /// The sidecar's own format.
     Plain,
     OpenAi,
     Anthropic,
     Google,
     Aws,
-    /// A message at the top, as GitHub, Cohere and many others have it.
+    /// A message at the top level, as GitHub, Cohere and many others write it.
     Message,
     Slack,
 }
 
-/// What goes wrong before or instead of a reply.
+/// An error in place of a reply.
 struct Told<'t> {
     status: StatusCode,
     code: &'t str,
     message: &'t str,
-    /// Limit and times, if it is a matter of those.
+    /// The limit and the times of a refusal.
     more: Map<String, Value>,
 }
 
-/// An error of the sidecar's own, for routes that are nobody else's.
+/// Returns an error on one of the sidecar's own routes.
 pub(crate) fn plain(status: StatusCode, code: &str, message: &str) -> Response<Body> {
-    Shape::Plain.error(status, code, message)
+    ErrorFormat::Plain.error(status, code, message)
 }
 
-impl Shape {
-    pub fn of(vendor: Option<&Vendor>) -> Shape {
+impl ErrorFormat {
+    pub fn of(vendor: Option<&Vendor>) -> ErrorFormat {
         match vendor.map(|vendor| vendor.name) {
-            None => Shape::Plain,
-            Some("anthropic") => Shape::Anthropic,
-            Some("google-gemini") => Shape::Google,
-            Some("aws-bedrock") => Shape::Aws,
-            Some("slack") => Shape::Slack,
+            None => ErrorFormat::Plain,
+            Some("anthropic") => ErrorFormat::Anthropic,
+            Some("google-gemini") => ErrorFormat::Google,
+            Some("aws-bedrock") => ErrorFormat::Aws,
+            Some("slack") => ErrorFormat::Slack,
             Some(
                 "openai" | "azure-openai" | "groq" | "deepseek" | "xai" | "together" | "cerebras"
                 | "fireworks" | "kimi" | "nous" | "openrouter" | "litellm" | "stripe",
-            ) => Shape::OpenAi,
-            Some(name) if name.starts_with("generic") => Shape::Plain,
-            Some(_) => Shape::Message,
+            ) => ErrorFormat::OpenAi,
+            Some(name) if name.starts_with("generic") => ErrorFormat::Plain,
+            Some(_) => ErrorFormat::Message,
         }
     }
 
-    /// The gate did not let a call go.
+    /// Returns the reply to a call that the gate refused.
     pub fn refused(self, refused: &Refused) -> Response<Body> {
         let mut more = Map::new();
         more.insert("limit".into(), refused.limit().into());
@@ -71,7 +71,8 @@ impl Shape {
         response
     }
 
-    /// Something else is in the way. The SDK is not to try it again by itself: what was worth it was tried.
+    /// Returns the reply to a call that failed for another reason. The SDK must not retry: what was worth retrying was
+    /// retried.
     pub fn error(self, status: StatusCode, code: &str, message: &str) -> Response<Body> {
         let mut response = self.write(&Told { status, code, message, more: Map::new() });
         response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
@@ -83,41 +84,41 @@ impl Shape {
         let kind = kind(*status);
         let mut error = json!({ "code": code, "message": message });
         let mut value = match self {
-            Shape::Plain => json!({ "error": error }),
-            Shape::OpenAi => {
+            ErrorFormat::Plain => json!({ "error": error }),
+            ErrorFormat::OpenAi => {
                 error["type"] = kind.openai.into();
                 error["param"] = Value::Null;
                 json!({ "error": error })
             }
-            Shape::Anthropic => json!({
+            ErrorFormat::Anthropic => json!({
                 "type": "error",
                 "error": { "type": kind.anthropic, "message": message, "details": { "error_code": code } },
             }),
-            Shape::Google => json!({
+            ErrorFormat::Google => json!({
                 "error": { "code": status.as_u16(), "message": message, "status": kind.google, "reason": code },
             }),
-            Shape::Aws => json!({ "message": message, "code": code }),
-            Shape::Message => json!({ "message": message, "code": code }),
-            Shape::Slack => {
+            ErrorFormat::Aws => json!({ "message": message, "code": code }),
+            ErrorFormat::Message => json!({ "message": message, "code": code }),
+            ErrorFormat::Slack => {
                 json!({ "ok": false, "error": if *status == 429 { "ratelimited" } else { code } })
             }
         };
         let place = match self {
-            Shape::Aws | Shape::Message | Shape::Slack => &mut value,
+            ErrorFormat::Aws | ErrorFormat::Message | ErrorFormat::Slack => &mut value,
             _ => &mut value["error"],
         };
         if let Value::Object(place) = place {
             place.extend(more.clone());
         }
         let mut response = answer(*status, &value);
-        if self == Shape::Aws {
+        if self == ErrorFormat::Aws {
             response.headers_mut().insert("x-amzn-errortype", HeaderValue::from_static(kind.aws));
         }
         response
     }
 }
 
-/// What each vendor calls an error of that status.
+/// The names that each vendor has for errors of one status.
 struct Kind {
     openai: &'static str,
     anthropic: &'static str,

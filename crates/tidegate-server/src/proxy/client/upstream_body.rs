@@ -14,38 +14,38 @@ use super::pool::Pool;
 use crate::body::BoxError;
 
 /// The body of a reply.
-pub(crate) enum Answer {
-    Http1(Carried),
+pub(crate) enum UpstreamBody {
+    Http1(Http1Body),
     Http2(Box<http2::Reply>),
 }
 
-/// Read to its end, it leaves its connection to the next call; dropped before, it closes it.
-pub(crate) struct Carried {
+/// Returns its connection to the pool when it was read to its end. Dropped before that, it closes the connection.
+pub(crate) struct Http1Body {
     body: Incoming,
-    /// What has to be moved for the body to come; gone at its end.
+    /// The connection that must be driven for the body to come. None at the end.
     carried: Option<Box<(Http1, Arc<Pool>)>>,
-    /// Why it broke off, until that is told.
+    /// The error that is returned at the next poll.
     broken: Option<hyper::Error>,
 }
 
-impl Answer {
-    /// One that comes by itself.
-    pub(super) fn whole(body: Incoming) -> Answer {
-        Answer::Http1(Carried { body, carried: None, broken: None })
+impl UpstreamBody {
+    /// Makes a body whose connection is driven elsewhere.
+    pub(super) fn whole(body: Incoming) -> UpstreamBody {
+        UpstreamBody::Http1(Http1Body { body, carried: None, broken: None })
     }
 
-    /// One that comes on this connection.
-    pub(super) fn over(body: Incoming, http1: Http1, pool: Arc<Pool>) -> Answer {
-        let mut answer = Carried { body, carried: Some(Box::new((http1, pool))), broken: None };
+    /// Makes a body that comes on this connection.
+    pub(super) fn over(body: Incoming, http1: Http1, pool: Arc<Pool>) -> UpstreamBody {
+        let mut answer = Http1Body { body, carried: Some(Box::new((http1, pool))), broken: None };
         if answer.body.is_end_stream() {
-            // Nobody will ask for a body that is not there.
+            // An empty body is never polled.
             answer.end(&mut Context::from_waker(Waker::noop()));
         }
-        Answer::Http1(answer)
+        UpstreamBody::Http1(answer)
     }
 }
 
-impl Body for Answer {
+impl Body for UpstreamBody {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -54,27 +54,27 @@ impl Body for Answer {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
         match &mut *self {
-            Answer::Http1(body) => body.poll_frame(context).map_err(Into::into),
-            Answer::Http2(body) => Pin::new(&mut **body).poll_frame(context),
+            UpstreamBody::Http1(body) => body.poll_frame(context).map_err(Into::into),
+            UpstreamBody::Http2(body) => Pin::new(&mut **body).poll_frame(context),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Answer::Http1(answer) => answer.broken.is_none() && answer.body.is_end_stream(),
-            Answer::Http2(body) => body.is_end_stream(),
+            UpstreamBody::Http1(answer) => answer.broken.is_none() && answer.body.is_end_stream(),
+            UpstreamBody::Http2(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Answer::Http1(answer) => answer.body.size_hint(),
-            Answer::Http2(body) => body.size_hint(),
+            UpstreamBody::Http1(answer) => answer.body.size_hint(),
+            UpstreamBody::Http2(body) => body.size_hint(),
         }
     }
 }
 
-impl Carried {
+impl Http1Body {
     fn end(&mut self, context: &mut Context<'_>) {
         if let Some(carried) = self.carried.take() {
             let (mut http1, pool) = *carried;
@@ -92,8 +92,8 @@ impl Carried {
         let Some((http1, _)) = this.carried.as_deref_mut() else {
             return Pin::new(&mut this.body).poll_frame(context);
         };
-        // What the connection is about to deliver is asked for first, else it does not read on. It wakes whoever drives
-        // it, so the body need not.
+        // The body is polled first, else the connection does not read on. The connection wakes the task that drives it, so
+        // the body need not.
         let mut quiet = Context::from_waker(Waker::noop());
         let mut frame = Pin::new(&mut this.body).poll_frame(&mut quiet);
         if frame.is_pending() {
@@ -101,8 +101,8 @@ impl Carried {
             frame = Pin::new(&mut this.body).poll_frame(&mut quiet);
         }
         match frame {
-            // All of it may have come at once. What was there before the break is to reach the client, and is written
-            // only when there is nothing to be read.
+            // Data and error may have come at once. The client must get the data that came before the break, which is
+            // written only when the body is pending.
             Poll::Ready(Some(Err(error))) => {
                 this.broken = Some(error);
                 context.waker().wake_by_ref();

@@ -1,8 +1,8 @@
 //! Limits that were changed while the sidecar runs.
 //!
-//! A change is put over what the file says, and both together are what is in force; so there is one way for a limit to
-//! come into force, and not two that could differ. It remembers what the file said when it was made, and yields as soon as
-//! the file says something else of that limit.
+//! A change lies over the written config, and both together are in force. So a limit comes into force in one way only. A
+//! change records what the file said when it was made, and is dropped as soon as the file says something else about that
+//! limit.
 
 use std::collections::BTreeMap;
 
@@ -12,57 +12,59 @@ use tidegate_core::config::units::{WrittenRate, parse_rate_of};
 use tidegate_core::config::{Limits, Origin, RateLimit};
 use tidegate_core::{Algorithm, WindowName};
 
-/// How much a limit allows.
+/// The size of a limit.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Amount {
     Rate(RateLimit),
     Bound(u64),
 }
 
-/// What somebody wants a limit to be.
+/// The size that a caller asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    /// As it is written in a config.
+pub(crate) enum NewLimit {
+    /// A rate, as it is written in a config.
     Rate(String),
-    /// Of what is in flight.
+    /// A bound on what is in flight.
     Bound(u64),
 }
 
-/// Why a limit cannot be changed so.
+/// Why a limit was not changed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum NoChange {
-    /// There is none of that name.
+pub(crate) enum RejectedChange {
+    /// There is no limit of that name.
     Unknown,
-    /// What is wrong with it, in words.
-    Wrong(String),
+    /// The new size is invalid. The text says why.
+    Invalid(String),
 }
 
 /// All changes, by the names of their limits.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Changes(BTreeMap<String, Change>);
+pub(crate) struct LimitChanges(BTreeMap<String, Change>);
 
 #[derive(Clone, Debug)]
 struct Change {
-    /// What the file says.
+    /// The size in the file.
     written: Amount,
     now: Amount,
 }
 
-impl Changes {
-    /// Adds a change to a limit of the file. One to what the file says anyway is none.
-    pub fn set(&mut self, file: &Config, name: &str, wanted: &Wanted) -> Result<(), NoChange> {
-        let written = amount(file, name).ok_or(NoChange::Unknown)?;
+impl LimitChanges {
+    /// Adds a change to a limit of the file. A change to the size in the file removes an earlier change.
+    pub fn set(&mut self, file: &Config, name: &str, wanted: &NewLimit) -> Result<(), RejectedChange> {
+        let written = amount(file, name).ok_or(RejectedChange::Unknown)?;
         let now = match (&written, wanted) {
-            (Amount::Rate(rate), Wanted::Rate(text)) => Amount::Rate(other_rate(rate, text)?),
-            (Amount::Bound(_), Wanted::Bound(0)) => {
-                return Err(NoChange::Wrong("a bound of 0 lets nothing pass".into()));
+            (Amount::Rate(rate), NewLimit::Rate(text)) => Amount::Rate(other_rate(rate, text)?),
+            (Amount::Bound(_), NewLimit::Bound(0)) => {
+                return Err(RejectedChange::Invalid("a bound of 0 lets nothing pass".into()));
             }
-            (Amount::Bound(_), Wanted::Bound(bound)) => Amount::Bound(*bound),
-            (Amount::Rate(_), Wanted::Bound(_)) => {
-                return Err(NoChange::Wrong(format!("`{name}` is a rate: send {{\"rate\": \"500/min\"}}")));
+            (Amount::Bound(_), NewLimit::Bound(bound)) => Amount::Bound(*bound),
+            (Amount::Rate(_), NewLimit::Bound(_)) => {
+                return Err(RejectedChange::Invalid(format!(
+                    "`{name}` is a rate: send {{\"rate\": \"500/min\"}}"
+                )));
             }
-            (Amount::Bound(_), Wanted::Rate(_)) => {
-                return Err(NoChange::Wrong(format!(
+            (Amount::Bound(_), NewLimit::Rate(_)) => {
+                return Err(RejectedChange::Invalid(format!(
                     "`{name}` bounds what is in flight: send {{\"bound\": 10}}"
                 )));
             }
@@ -75,7 +77,8 @@ impl Changes {
         Ok(())
     }
 
-    /// The file with the changes over it. Those whose limit the file now says something else of are forgotten.
+    /// Returns the file's config with the changes over it. Drops changes of limits about which the file now says something
+    /// else.
     pub fn over(&mut self, file: &Config) -> Config {
         self.0.retain(|name, change| amount(file, name).as_ref() == Some(&change.written));
         let mut config = file.clone();
@@ -85,7 +88,7 @@ impl Changes {
         config
     }
 
-    /// All of them, as a text to be kept across a restart.
+    /// Returns all changes as text, to be kept across a restart.
     pub fn kept(&self) -> String {
         let one = |change: &Change| json!({ "written": change.written.json(), "now": change.now.json() });
         let all: serde_json::Map<String, Value> =
@@ -93,32 +96,32 @@ impl Changes {
         Value::from(all).to_string()
     }
 
-    /// Those that were kept, as far as the file says the same of their limits as it did then.
-    pub fn from_kept(file: &Config, text: &str) -> Changes {
-        let mut changes = Changes::default();
+    /// Restores kept changes, as far as the file says the same about their limits as it did then.
+    pub fn from_kept(file: &Config, text: &str) -> LimitChanges {
+        let mut changes = LimitChanges::default();
         let all: BTreeMap<String, Value> = serde_json::from_str(text).unwrap_or_default();
         for (name, change) in all {
             let wanted = match (&change["now"], change["now"].as_u64()) {
-                (Value::String(rate), _) => Wanted::Rate(rate.clone()),
-                (_, Some(bound)) => Wanted::Bound(bound),
+                (Value::String(rate), _) => NewLimit::Rate(rate.clone()),
+                (_, Some(bound)) => NewLimit::Bound(bound),
                 _ => continue,
             };
             if amount(file, &name).is_some_and(|written| written.json() == change["written"]) {
-                // What no longer makes sense is left to the file.
+                // A change that has become invalid is dropped.
                 let _ = changes.set(file, &name, &wanted);
             }
         }
         changes
     }
 
-    /// What the file says of a limit that was changed.
+    /// Returns the size in the file of a limit that was changed.
     pub fn written(&self, name: &str) -> Option<Value> {
         Some(self.0.get(name)?.written.json())
     }
 }
 
 impl Amount {
-    /// As it is written in a config.
+    /// Returns the size as it is written in a config.
     fn json(&self) -> Value {
         match self {
             Amount::Rate(rate) => WrittenRate::from(rate).to_string().into(),
@@ -127,14 +130,14 @@ impl Amount {
     }
 }
 
-/// The same limit with another number of units.
-fn other_rate(written: &RateLimit, text: &str) -> Result<RateLimit, NoChange> {
-    let wrong = |error: &dyn std::fmt::Display| NoChange::Wrong(error.to_string());
+/// Returns the same limit with another number of units.
+fn other_rate(written: &RateLimit, text: &str) -> Result<RateLimit, RejectedChange> {
+    let wrong = |error: &dyn std::fmt::Display| RejectedChange::Invalid(error.to_string());
     let read = parse_rate_of(text, &written.dimension).map_err(|error| wrong(&error))?;
     let rate = read.rate(&written.dimension).map_err(|error| wrong(&error))?;
     if rate.window() != written.rate.window() {
         let window = WindowName(written.rate.window());
-        return Err(NoChange::Wrong(format!(
+        return Err(RejectedChange::Invalid(format!(
             "the limit counts {window}, which is part of its name: write it so"
         )));
     }
@@ -161,18 +164,18 @@ fn put(config: &mut Config, name: &str, amount: &Amount) {
                 *origin = Origin::Written;
             }
         }
-        // Its kind is part of its name.
+        // The kind of a limit is part of its name, so it cannot differ.
         _ => {}
     });
 }
 
-/// Where a limit stands in a config.
+/// The field of a config that holds a limit.
 enum Slot<'c> {
     Rate(&'c mut RateLimit),
     Bound(&'c mut u64, Option<&'c mut Origin>),
 }
 
-/// Does something with the limit of that name.
+/// Applies a function to the limit of that name.
 fn at<T>(config: &mut Config, name: &str, act: impl FnOnce(Slot<'_>) -> T) -> Option<T> {
     for (level, limits) in levels(config) {
         let Some(rest) = name.strip_prefix(&*level).and_then(|rest| rest.strip_prefix('/')) else { continue };
@@ -202,7 +205,7 @@ fn slot<'c>(limits: &'c mut Limits, rest: &str) -> Option<Slot<'c>> {
     }
 }
 
-/// Every level of a config by its name.
+/// Returns every level of a config with its name.
 fn levels(config: &mut Config) -> Vec<(String, &mut Limits)> {
     let config = &mut **config;
     let mut all = vec![("global".to_owned(), &mut config.global), ("loop:*".to_owned(), &mut config.loops)];
@@ -221,7 +224,7 @@ fn levels(config: &mut Config) -> Vec<(String, &mut Limits)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::in_force;
+    use crate::configured_limits;
 
     const FILE: &str = "[global]\nconcurrency = 9\n[services.api]\nrequests = [\"60/min\", \"1k/day\"]\n\
         byte_budget = \"1MB\"\n[services.api.endpoints.\"POST /v1/x\"]\ntokens = { limit = \"10/min\", burst = 5 }\n\
@@ -234,18 +237,21 @@ mod tests {
     #[test]
     fn every_limit_that_is_in_force_can_be_named() {
         let file = file();
-        for limit in in_force::limits(&file) {
+        for limit in configured_limits::limits(&file) {
             assert!(amount(&file, &limit.name).is_some(), "{}", limit.name);
         }
-        assert_eq!(Changes::default().set(&file, "api/tokens/1m", &Wanted::Bound(1)), Err(NoChange::Unknown));
+        assert_eq!(
+            LimitChanges::default().set(&file, "api/tokens/1m", &NewLimit::Bound(1)),
+            Err(RejectedChange::Unknown)
+        );
     }
 
     #[test]
     fn a_change_is_put_over_the_file_and_yields_when_the_file_says_something_else_of_that_limit() {
         let file = file();
-        let mut changes = Changes::default();
-        changes.set(&file, "api/requests/1m", &Wanted::Rate("90/min".into())).expect("a rate");
-        changes.set(&file, "global/concurrency", &Wanted::Bound(3)).expect("a bound");
+        let mut changes = LimitChanges::default();
+        changes.set(&file, "api/requests/1m", &NewLimit::Rate("90/min".into())).expect("a rate");
+        changes.set(&file, "global/concurrency", &NewLimit::Bound(3)).expect("a bound");
         let config = changes.over(&file);
         assert_eq!(config.services["api"].limits.rates[0].rate.units(), 90);
         assert_eq!(config.global.concurrency, Some(3));
@@ -261,42 +267,42 @@ mod tests {
     #[test]
     fn what_was_kept_is_in_force_again_unless_the_file_says_something_else_by_now() {
         let file = file();
-        let mut changes = Changes::default();
-        changes.set(&file, "api/requests/1m", &Wanted::Rate("90/min".into())).expect("a rate");
-        changes.set(&file, "global/concurrency", &Wanted::Bound(3)).expect("a bound");
+        let mut changes = LimitChanges::default();
+        changes.set(&file, "api/requests/1m", &NewLimit::Rate("90/min".into())).expect("a rate");
+        changes.set(&file, "global/concurrency", &NewLimit::Bound(3)).expect("a bound");
         let kept = changes.kept();
-        assert_eq!(Changes::from_kept(&file, &kept).kept(), kept);
+        assert_eq!(LimitChanges::from_kept(&file, &kept).kept(), kept);
         let other = Config::parse(&FILE.replace("60/min", "70/min")).expect("valid");
-        let config = Changes::from_kept(&other, &kept).over(&other);
+        let config = LimitChanges::from_kept(&other, &kept).over(&other);
         assert_eq!(config.services["api"].limits.rates[0].rate.units(), 70);
         assert_eq!(config.global.concurrency, Some(3));
-        assert_eq!(Changes::from_kept(&file, "no json").kept(), "{}");
+        assert_eq!(LimitChanges::from_kept(&file, "no json").kept(), "{}");
     }
 
     #[test]
     fn what_makes_no_sense_is_told_and_what_the_file_says_is_no_change() {
-        let (file, mut changes) = (file(), Changes::default());
+        let (file, mut changes) = (file(), LimitChanges::default());
         for (name, wanted) in [
-            ("api/requests/1m", Wanted::Rate("90/h".into())),
-            ("api/requests/1m", Wanted::Rate("many".into())),
-            ("api/requests/1m", Wanted::Bound(5)),
-            ("global/concurrency", Wanted::Rate("5/min".into())),
-            ("global/concurrency", Wanted::Bound(0)),
+            ("api/requests/1m", NewLimit::Rate("90/h".into())),
+            ("api/requests/1m", NewLimit::Rate("many".into())),
+            ("api/requests/1m", NewLimit::Bound(5)),
+            ("global/concurrency", NewLimit::Rate("5/min".into())),
+            ("global/concurrency", NewLimit::Bound(0)),
         ] {
             assert!(
-                matches!(changes.set(&file, name, &wanted), Err(NoChange::Wrong(_))),
+                matches!(changes.set(&file, name, &wanted), Err(RejectedChange::Invalid(_))),
                 "{name} {wanted:?}"
             );
         }
-        changes.set(&file, "global/concurrency", &Wanted::Bound(9)).expect("a bound");
+        changes.set(&file, "global/concurrency", &NewLimit::Bound(9)).expect("a bound");
         assert_eq!(changes.written("global/concurrency"), None);
     }
 
     #[test]
     fn a_burst_never_stands_above_a_smaller_limit() {
-        let (file, mut changes) = (file(), Changes::default());
+        let (file, mut changes) = (file(), LimitChanges::default());
         changes
-            .set(&file, "api/endpoint:POST /v1/x/tokens/1m", &Wanted::Rate("3/min".into()))
+            .set(&file, "api/endpoint:POST /v1/x/tokens/1m", &NewLimit::Rate("3/min".into()))
             .expect("a rate");
         let config = changes.over(&file);
         assert_eq!(config.services["api"].endpoints["POST /v1/x"].rates[0].burst, Some(3));

@@ -1,4 +1,4 @@
-//! What somebody reports of the work that a permit was for.
+//! The report of a permit's holder: how the work ended, and what it cost.
 
 use std::collections::BTreeMap;
 
@@ -8,34 +8,34 @@ use serde_json::{Map, Number, Value, json};
 use tidegate::{Dimension, Outcome};
 use tidegate_core::reply::Usage;
 
-use super::asked::{Units, Wrong, units};
+use super::acquire_request::{BadField, Units, units};
 
 /// The body of `POST /v1/permits/{id}/complete`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Reported {
+pub(super) struct CompletionReport {
     /// The status of the upstream's reply, if there was one.
     status: Option<u16>,
-    /// Its headers.
+    /// The headers of that reply.
     #[serde(default)]
     headers: BTreeMap<String, Values>,
-    /// What it really cost, in our units or as the vendor's reply tells it.
+    /// The actual cost, in tidegate's units or as the vendor's reply states it.
     #[serde(default)]
     usage: Map<String, Value>,
-    /// What became of it, where that is not a matter of a status.
-    outcome: Option<Word>,
+    /// The outcome, where no status says it.
+    outcome: Option<ReportedOutcome>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Word {
-    /// It is done.
+enum ReportedOutcome {
+    /// The work is done.
     Done,
-    /// It was turned away because of a limit.
+    /// A limit rejected the work.
     Refused,
-    /// There was no answer.
+    /// There was no reply.
     Failed,
-    /// It never got there.
+    /// The upstream was not reached.
     Unreached,
 }
 
@@ -47,27 +47,27 @@ enum Values {
     Many(Vec<String>),
 }
 
-impl Reported {
-    /// How the work ended. The caller's own word goes before a status: there may be no reply behind it.
-    pub fn outcome(&self) -> Result<Outcome, Wrong> {
+impl CompletionReport {
+    /// Returns the outcome of the work. A stated outcome takes precedence over a status.
+    pub fn outcome(&self) -> Result<Outcome, BadField> {
         if self.status.is_some_and(|status| !(100..=599).contains(&status)) {
             return Err(("bad_request", "`status` is no status of HTTP".into()));
         }
         let headers = self.headers()?;
         let mut outcome = match (self.outcome, self.status) {
-            (Some(Word::Done), _) | (None, None) => Outcome::done(),
-            (Some(Word::Refused), None) => refused(&headers),
-            (Some(Word::Refused), Some(status)) => {
+            (Some(ReportedOutcome::Done), _) | (None, None) => Outcome::done(),
+            (Some(ReportedOutcome::Refused), None) => refused(&headers),
+            (Some(ReportedOutcome::Refused), Some(status)) => {
                 Outcome::reply(if status < 400 { 429 } else { status }, &headers)
             }
-            (Some(Word::Failed), _) => Outcome::failed(),
-            (Some(Word::Unreached), _) => Outcome::unreached(),
+            (Some(ReportedOutcome::Failed), _) => Outcome::failed(),
+            (Some(ReportedOutcome::Unreached), _) => Outcome::unreached(),
             (None, Some(status)) => Outcome::reply(status, &headers),
         };
         if let Some(body) = self.vendors_usage() {
             // Read with the rest of the reply, as the service's vendor counts.
             return Ok(match (self.outcome, self.status) {
-                (Some(Word::Done) | None, None) => Outcome::reply(200_u16, &headers).body(&body),
+                (Some(ReportedOutcome::Done) | None, None) => Outcome::reply(200_u16, &headers).body(&body),
                 _ => outcome.body(&body),
             });
         }
@@ -80,7 +80,8 @@ impl Reported {
         Ok(outcome)
     }
 
-    /// Usage in a vendor's own words, as the body of a reply would have it: what is neither in our units nor a number.
+    /// Returns usage in a vendor's own fields, as the body of a reply would have it. Such usage has fields that are not
+    /// tidegate's units, or no numbers.
     fn vendors_usage(&self) -> Option<Vec<u8>> {
         let is_ours = |name: &String| !matches!(Dimension::from_name(name), Dimension::Custom(_));
         if self.usage.iter().all(|(name, value)| is_ours(name) && value.is_number()) {
@@ -90,7 +91,7 @@ impl Reported {
         Usage::of_body(&body).is_some().then_some(body)
     }
 
-    fn units(&self) -> Result<BTreeMap<String, Number>, Wrong> {
+    fn units(&self) -> Result<BTreeMap<String, Number>, BadField> {
         let number = |(name, value): (&String, &Value)| match value {
             Value::Number(number) => Ok((name.clone(), number.clone())),
             _ => Err((
@@ -101,7 +102,7 @@ impl Reported {
         self.usage.iter().map(number).collect()
     }
 
-    fn headers(&self) -> Result<HeaderMap, Wrong> {
+    fn headers(&self) -> Result<HeaderMap, BadField> {
         let mut headers = HeaderMap::new();
         for (name, values) in &self.headers {
             let wrong = || ("bad_request", "`headers` holds what is no header".to_owned());
@@ -118,7 +119,7 @@ impl Reported {
     }
 }
 
-/// Headers without a status still say when to come back.
+/// Reads a refusal without a status. Its headers may still say when to retry.
 fn refused(headers: &HeaderMap) -> Outcome {
     if headers.is_empty() { Outcome::refused() } else { Outcome::reply(429_u16, headers) }
 }

@@ -1,4 +1,4 @@
-//! The proxies that the environment names.
+//! The proxies through which upstreams are reached, as the environment names them.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use http::header::HeaderValue;
 use http::uri::Scheme;
 use hyper_util::client::proxy::matcher::{Intercept, Matcher};
 
-/// The variables that name proxies, in the order in which the first one of a pair counts.
+/// The variables that name proxies. The first one of a pair counts.
 const VARIABLES: [&str; 6] =
     ["ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"];
 
 /// The proxies that the environment names.
 #[derive(Clone, Debug)]
-pub(super) struct Proxies(Arc<Matcher>);
+pub(crate) struct Proxies(Arc<Matcher>);
 
 /// Why a proxy cannot be used. The value is not shown: it may hold a password.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -32,12 +32,12 @@ impl Proxies {
     /// when the tunnel is requested.
     pub fn auth(&self, to: &Uri) -> Option<HeaderValue> {
         let plain = to.scheme() == Some(&Scheme::HTTP);
-        let proxy = self.on_the_way_to(to).filter(|_| plain)?;
+        let proxy = self.for_url(to).filter(|_| plain)?;
         proxy.basic_auth().map(sensitive)
     }
 
     /// Returns the proxy for this address, if there is one. No proxy reaches what is on this machine.
-    pub fn on_the_way_to(&self, uri: &Uri) -> Option<Intercept> {
+    pub fn for_url(&self, uri: &Uri) -> Option<Intercept> {
         let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
         let local = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
         if local { None } else { self.0.intercept(uri) }
@@ -71,7 +71,7 @@ fn check(value: &str) -> Result<(), String> {
     }
 }
 
-pub(super) fn sensitive(value: &HeaderValue) -> HeaderValue {
+pub(crate) fn sensitive(value: &HeaderValue) -> HeaderValue {
     let mut value = value.clone();
     value.set_sensitive(true);
     value

@@ -8,26 +8,30 @@ use http_body::{Body, Frame, SizeHint};
 use tidegate::wire::ReplyBody;
 use tidegate_core::stream_usage::Hidden;
 
-use super::client::Answer;
-use super::timed::Timed;
-use crate::app::Counted;
+use super::body_timeout::BodyTimeout;
+use super::client::UpstreamBody;
 use crate::body::BoxError;
+use crate::lifecycle::Counted;
 
-/// An upstream's words as they come, the permit with them.
-pub(crate) struct Proxied {
-    body: ReplyBody<Timed<Answer>>,
-    /// Takes out what the client did not ask for; gone at the end.
+/// An upstream's reply as it is streamed. It holds the permit of the call.
+pub(super) struct ProxiedBody {
+    body: ReplyBody<BodyTimeout<UpstreamBody>>,
+    /// Removes the usage that the client did not ask for. None at the end.
     hidden: Option<Hidden>,
     _counted: Option<Counted>,
 }
 
-impl Proxied {
-    pub fn new(body: ReplyBody<Timed<Answer>>, hide_usage: bool, counted: Option<Counted>) -> Proxied {
-        Proxied { body, hidden: hide_usage.then(Hidden::default), _counted: counted }
+impl ProxiedBody {
+    pub fn new(
+        body: ReplyBody<BodyTimeout<UpstreamBody>>,
+        hide_usage: bool,
+        counted: Option<Counted>,
+    ) -> ProxiedBody {
+        ProxiedBody { body, hidden: hide_usage.then(Hidden::default), _counted: counted }
     }
 }
 
-impl Body for Proxied {
+impl Body for ProxiedBody {
     type Data = Bytes;
     type Error = BoxError;
 

@@ -1,13 +1,13 @@
-//! Whether a path stays where it belongs: below the base path of its service.
+//! Path traversal: a path must stay below the base path of its service.
 //!
-//! What escapes depends on who reads it: one server takes `%2f` for a slash, another a backslash, a third cuts
-//! `..;x` at the semicolon. So the path is read as any of them would, and refused if any would go up. A slash that is
-//! encoded is no harm in itself: GitLab names projects so.
+//! Servers differ in how they read a path: one takes `%2f` for a slash, another a backslash, a third cuts `..;x` at the
+//! semicolon. So the path is read in all of these ways, and rejected if one of them goes up. An encoded slash alone is
+//! harmless: GitLab names projects so.
 
-/// How often a path is decoded at most, by servers behind servers.
+/// How often a path is decoded at most: a server behind another may decode again.
 const ROUNDS: usize = 3;
 
-/// Whether no server could take the path for one outside.
+/// Returns whether every server reads the path as one below the base path.
 pub(super) fn stays_inside(path: &str) -> bool {
     if !path.contains(['.', '%']) {
         return true;
@@ -90,7 +90,7 @@ mod tests {
         }
     }
 
-    /// How deep a server ends up that decodes so often, and the least deep it was on the way.
+    /// Returns the lowest depth that a server reaches which decodes the path this often.
     fn lowest(path: &str, decodes: usize) -> i32 {
         let mut read = path.as_bytes().to_vec();
         for _ in 0..decodes {

@@ -1,4 +1,4 @@
-//! Why an upstream could not be connected to, in words for the caller and the log, and how often the log says so.
+//! Why an upstream could not be connected to, and how often the log says so.
 
 use std::error::Error;
 use std::io;
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tracing::{info, warn};
 
-use crate::files::is_out_of_files;
+use crate::descriptors::is_exhausted;
 
 /// Why there is no connection. Nothing of the request was sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Unreached {
+pub(crate) enum ConnectError {
     #[error("the name `{host}` could not be resolved ({why})")]
     Name { host: String, why: String },
     #[error("{at} refused the connection")]
@@ -35,30 +35,30 @@ pub(crate) enum Unreached {
     Late,
 }
 
-impl Unreached {
+impl ConnectError {
     /// Describes a TCP connection to `at` that failed.
-    pub fn tcp(at: &str, error: &(dyn Error + 'static)) -> Unreached {
+    pub fn tcp(at: &str, error: &(dyn Error + 'static)) -> ConnectError {
         let at = at.to_owned();
         match io_error(error) {
-            Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => Unreached::Refused { at },
-            Some(error) if is_out_of_files(error) => Unreached::NoFile { at, why: innermost(error) },
-            _ => Unreached::Tcp { at, why: innermost(error) },
+            Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => ConnectError::Refused { at },
+            Some(error) if is_exhausted(error) => ConnectError::NoFile { at, why: innermost(error) },
+            _ => ConnectError::Tcp { at, why: innermost(error) },
         }
     }
 
     /// Describes a name look-up that failed.
-    pub fn name(host: &str, error: &io::Error) -> Unreached {
+    pub fn name(host: &str, error: &io::Error) -> ConnectError {
         let (host, why) = (host.to_owned(), innermost(error));
-        if is_out_of_files(error) {
-            Unreached::NoFile { at: host, why }
+        if is_exhausted(error) {
+            ConnectError::NoFile { at: host, why }
         } else {
-            Unreached::Name { host, why }
+            ConnectError::Name { host, why }
         }
     }
 
     /// Describes a TLS handshake with `at` that failed.
-    pub fn tls(at: &str, error: &io::Error) -> Unreached {
-        Unreached::Tls { at: at.to_owned(), why: innermost(error) }
+    pub fn tls(at: &str, error: &io::Error) -> ConnectError {
+        ConnectError::Tls { at: at.to_owned(), why: innermost(error) }
     }
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn innermost(error: &(dyn Error + 'static)) -> String {
 
 /// Whether connections to one upstream fail. The log has one line at once, and then one for each [`EVERY`].
 #[derive(Debug, Default)]
-pub(super) struct Trouble {
+pub(super) struct Reachability {
     failing: Mutex<Option<Failing>>,
     /// Whether there was ever a connection.
     reached: AtomicBool,
@@ -102,9 +102,9 @@ struct Failing {
 
 const EVERY: Duration = Duration::from_secs(30);
 
-impl Trouble {
+impl Reachability {
     /// Notes that a connection to `upstream` failed.
-    pub fn failed(&self, upstream: &str, why: &Unreached) {
+    pub fn failed(&self, upstream: &str, why: &ConnectError) {
         let now = Instant::now();
         let mut failing = self.failing.lock();
         match &mut *failing {
@@ -123,7 +123,7 @@ impl Trouble {
     }
 
     /// Notes that a call to `upstream` was given up.
-    pub fn gave_up(&self, upstream: &str, attempts: u32, took: Duration, why: &Unreached) {
+    pub fn gave_up(&self, upstream: &str, attempts: u32, took: Duration, why: &ConnectError) {
         let now = Instant::now();
         let mut failing = self.failing.lock();
         let Some(failing) = &mut *failing else { return };
@@ -154,11 +154,11 @@ mod tests {
     #[test]
     fn the_first_cause_is_named_and_not_its_wrappers() {
         let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
-        let said = Unreached::tcp("a.example:443", &refused).to_string();
+        let said = ConnectError::tcp("a.example:443", &refused).to_string();
         assert_eq!(said, "a.example:443 refused the connection");
         let inner = io::Error::other("unknown issuer");
         let outer = io::Error::new(io::ErrorKind::InvalidData, inner);
-        let said = Unreached::tls("a.example:443", &outer).to_string();
+        let said = ConnectError::tls("a.example:443", &outer).to_string();
         assert_eq!(said, "the TLS handshake with a.example:443 failed (unknown issuer)");
     }
 }

@@ -1,4 +1,4 @@
-//! What somebody asks a permit for.
+//! The body of an acquire: the call for which a permit is requested.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 use tidegate::{Call, Dimension};
 
-use crate::app::App;
 use crate::auth::Caller;
 use crate::body::Body;
-use crate::shape;
-use crate::v1::read::read;
+use crate::error_format;
+use crate::v1::Api;
+use crate::v1::json_body::read;
 
 /// The longest id that a caller may give.
-const LONGEST_ID: usize = 256;
+const MAX_ID: usize = 256;
 
 /// The body of `POST /v1/acquire`.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::v1) struct Asked {
+pub(in crate::v1) struct AcquireRequest {
     service: String,
     endpoint: Option<String>,
     model: Option<String>,
@@ -39,29 +39,29 @@ pub(in crate::v1) struct Asked {
     timeout_ms: Option<u64>,
 }
 
-/// Says something about a call.
-type Says = fn(Call, &str) -> Call;
+/// Sets a field of a call.
+type SetField = fn(Call, &str) -> Call;
 
-/// What is wrong with something: a word and a sentence.
-pub(in crate::v1) type Wrong = (&'static str, String);
+/// Why a field is invalid: code and message.
+pub(in crate::v1) type BadField = (&'static str, String);
 
-impl Asked {
-    /// What somebody asks, and the call that it is about, which they may make.
+impl AcquireRequest {
+    /// Reads a request and the call that it describes, and checks that the caller may make that call.
     ///
     /// # Errors
-    /// The answer to whoever asks something else.
+    /// Returns the answer to a request that is invalid or not allowed.
     pub async fn read(
-        app: &App,
+        api: &Api,
         caller: &Caller,
         body: Incoming,
-    ) -> Result<(Asked, Call), Box<Response<Body>>> {
-        let (asked, _): (Asked, _) = read(app, body).await?;
-        let told = |status, code, message: &str| Box::new(shape::plain(status, code, message));
-        let wrong = |(code, message): Wrong| told(StatusCode::BAD_REQUEST, code, &message);
-        let call = asked.call().map_err(wrong)?;
-        let may = caller.may_call(&call, &app.in_force().config);
-        may.map_err(|(status, code, message)| told(status, code, message))?;
-        Ok((asked, call))
+    ) -> Result<(AcquireRequest, Call), Box<Response<Body>>> {
+        let (request, _): (AcquireRequest, _) = read(api, body).await?;
+        let response = |status, code, message: &str| Box::new(error_format::plain(status, code, message));
+        let wrong = |(code, message): BadField| response(StatusCode::BAD_REQUEST, code, &message);
+        let call = request.call().map_err(wrong)?;
+        let may = caller.may_call(&call, &api.shared.config.active().config);
+        may.map_err(|(status, code, message)| response(status, code, message))?;
+        Ok((request, call))
     }
 
     pub fn service(&self) -> &str {
@@ -76,19 +76,19 @@ impl Asked {
         self.loop_id.as_deref()
     }
 
-    /// What it is about, by which the same is known when it is asked for again. How long it may wait does not matter, and
-    /// of the key only a fingerprint is kept.
-    pub fn what(&self, fingerprint: impl FnOnce(&str) -> String) -> String {
+    /// Returns a text by which a repeated request is recognised. It leaves the timeout out, and has only a fingerprint of
+    /// the key.
+    pub fn identity(&self, fingerprint: impl FnOnce(&str) -> String) -> String {
         let key = self.key.as_deref().map(fingerprint);
-        // Text and numbers can always be written.
+        // Serializing text and numbers cannot fail.
         format!("{} {key:?}", serde_json::to_string(self).unwrap_or_default())
     }
 
-    /// The call that it is.
-    fn call(&self) -> Result<Call, Wrong> {
+    /// Returns the call that the request describes.
+    fn call(&self) -> Result<Call, BadField> {
         let wrong = |message: String| ("bad_request", message);
-        if self.id.as_ref().is_some_and(|id| id.is_empty() || id.len() > LONGEST_ID) {
-            return Err(wrong(format!("`id` is empty or longer than {LONGEST_ID} bytes")));
+        if self.id.as_ref().is_some_and(|id| id.is_empty() || id.len() > MAX_ID) {
+            return Err(wrong(format!("`id` is empty or longer than {MAX_ID} bytes")));
         }
         let mut call = Call::to(&self.service);
         for (dimension, units) in units(&self.cost)? {
@@ -97,7 +97,7 @@ impl Asked {
                 Units::Dollars(dollars) => call.usd(dollars),
             };
         }
-        let texts: [(&Option<String>, Says); 5] = [
+        let texts: [(&Option<String>, SetField); 5] = [
             (&self.endpoint, Call::endpoint),
             (&self.model, Call::model),
             (&self.key, Call::key),
@@ -119,15 +119,15 @@ impl Asked {
     }
 }
 
-/// A number of some unit.
+/// An amount of one unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Units {
     Whole(u64),
     Dollars(f64),
 }
 
-/// Reads what something costs, unit by unit: dollars with a fraction, all others whole.
-pub(super) fn units(cost: &BTreeMap<String, Number>) -> Result<Vec<(Dimension, Units)>, Wrong> {
+/// Reads a cost: dollars with a fraction, all other units whole.
+pub(super) fn units(cost: &BTreeMap<String, Number>) -> Result<Vec<(Dimension, Units)>, BadField> {
     let wrong = |name: &str, number: &Number| {
         let message = format!("`{name}` cannot be {number}: it is a whole number, and not negative");
         ("invalid_cost", message)
@@ -136,15 +136,15 @@ pub(super) fn units(cost: &BTreeMap<String, Number>) -> Result<Vec<(Dimension, U
         let dimension = Dimension::from_name(name);
         let units = match dimension {
             Dimension::MicroUsd => number.as_f64().filter(|dollars| *dollars >= 0.0).map(Units::Dollars),
-            _ => number.as_u64().or_else(|| whole(number)).map(Units::Whole),
+            _ => number.as_u64().or_else(|| whole_number(number)).map(Units::Whole),
         };
         units.map(|units| (dimension, units)).ok_or_else(|| wrong(name, number))
     };
     cost.iter().map(read).collect()
 }
 
-/// `12.0`, as some languages write 12.
-fn whole(number: &Number) -> Option<u64> {
+/// Reads `12.0` as 12, since some languages write it so.
+fn whole_number(number: &Number) -> Option<u64> {
     let float = number.as_f64()?;
     (float >= 0.0 && float.fract() == 0.0 && float < 9e15).then_some(float as u64)
 }
@@ -154,8 +154,8 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Call, String> {
-        let asked: Asked = serde_json::from_str(text).map_err(|error| error.to_string())?;
-        asked.call().map_err(|(code, _)| code.to_owned())
+        let request: AcquireRequest = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        request.call().map_err(|(code, _)| code.to_owned())
     }
 
     #[test]
@@ -193,15 +193,15 @@ mod tests {
 
     #[test]
     fn the_same_is_known_again_however_long_it_may_wait_and_no_key_is_kept_for_that() {
-        let what = |text: &str| {
-            serde_json::from_str::<Asked>(text)
+        let identity = |text: &str| {
+            serde_json::from_str::<AcquireRequest>(text)
                 .expect("valid")
-                .what(|key| tidegate_core::Salt::default().fingerprint(key))
+                .identity(|key| tidegate_core::Salt::default().fingerprint(key))
         };
-        let one = what(r#"{"service": "a", "key": "sk-1", "timeout_ms": 5, "id": "x"}"#);
-        assert_eq!(one, what(r#"{"service": "a", "key": "sk-1", "id": "x"}"#));
-        assert_ne!(one, what(r#"{"service": "a", "key": "sk-2", "id": "x"}"#));
-        assert_ne!(one, what(r#"{"service": "a", "key": "sk-1", "cost": {"tokens": 1}}"#));
+        let one = identity(r#"{"service": "a", "key": "sk-1", "timeout_ms": 5, "id": "x"}"#);
+        assert_eq!(one, identity(r#"{"service": "a", "key": "sk-1", "id": "x"}"#));
+        assert_ne!(one, identity(r#"{"service": "a", "key": "sk-2", "id": "x"}"#));
+        assert_ne!(one, identity(r#"{"service": "a", "key": "sk-1", "cost": {"tokens": 1}}"#));
         assert!(!one.contains("sk-1"), "{one}");
     }
 }

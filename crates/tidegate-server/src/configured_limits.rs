@@ -1,9 +1,8 @@
-//! The limits that a config puts in force, by the names that refusals and metrics give them, each with where it
-//! is from.
+//! The limits of a config by the names that refusals and metrics give them, each with its source.
 //!
 //! ```
 //! let config = tidegate_core::Config::parse("[services.git]\nrequests = \"60/min\"\n", "tidegate.toml")?;
-//! let limits = tidegate_server::in_force::limits(&config);
+//! let limits = tidegate_server::configured_limits::limits(&config);
 //! assert_eq!((&*limits[0].name, &*limits[0].from()), ("git/requests/1m", "file"));
 //! # Ok::<(), tidegate_core::config::ConfigErrors>(())
 //! ```
@@ -14,21 +13,21 @@ use tidegate_core::config::units::WrittenRate;
 use tidegate_core::config::{Limits, Origin, RateLimit, ServiceConfig};
 use tidegate_core::{Config, WindowName};
 
-/// One limit.
+/// One limit of a config.
 #[derive(Debug)]
-pub struct InForce<'c> {
-    /// Its name; that of a loop's is `loop:*`.
+pub struct ConfiguredLimit<'c> {
+    /// Its name. Limits of loops are named `loop:*`.
     pub name: String,
-    /// How much, in words.
+    /// Its size, for people.
     pub amount: String,
-    /// How much, for a program: the keys and values that this kind of limit has.
+    /// Its size, for programs: the keys and values of this kind of limit.
     parts: Value,
-    /// The service whose preset says so; none if the file does.
+    /// The service whose preset sets the limit, or none if the file does.
     preset: Option<&'c ServiceConfig>,
 }
 
-impl InForce<'_> {
-    /// Where it is from, in words.
+impl ConfiguredLimit<'_> {
+    /// Returns its source, for people.
     #[must_use]
     pub fn from(&self) -> String {
         match self.source() {
@@ -38,14 +37,14 @@ impl InForce<'_> {
         }
     }
 
-    /// Who says so outside of the file, and when.
+    /// Returns the evidence of a preset's limit: its source outside of the file, and the date.
     #[must_use]
     pub fn evidence(&self) -> Option<String> {
         let (_, _, of) = self.source()?;
         Some(format!("{}: {}, {}, confidence {}", self.from(), of.source, of.date, of.confidence.name()))
     }
 
-    /// All of it, for a program.
+    /// Returns the limit as JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         let mut value = json!({ "name": self.name, "from": "file" });
@@ -66,7 +65,8 @@ impl InForce<'_> {
         value
     }
 
-    /// The preset, the tier that was named, and the tier whose numbers these are: any, if all have them.
+    /// Returns the preset, the tier that the config names, and the tier whose numbers apply: the first one if all are
+    /// equal.
     fn source(&self) -> Option<(&'static Preset, Option<&'static Tier>, &'static Tier)> {
         let service = self.preset?;
         let preset = presets::by_name(service.preset.as_deref()?)?;
@@ -75,9 +75,9 @@ impl InForce<'_> {
     }
 }
 
-/// All limits of a config.
+/// Returns all limits of a config.
 #[must_use]
-pub fn limits(config: &Config) -> Vec<InForce<'_>> {
+pub fn limits(config: &Config) -> Vec<ConfiguredLimit<'_>> {
     let mut found = Vec::new();
     level(&mut found, "global", &config.global, None);
     for (name, service) in &config.services {
@@ -96,7 +96,12 @@ pub fn limits(config: &Config) -> Vec<InForce<'_>> {
     found
 }
 
-fn level<'c>(found: &mut Vec<InForce<'c>>, name: &str, limits: &Limits, service: Option<&'c ServiceConfig>) {
+fn level<'c>(
+    found: &mut Vec<ConfiguredLimit<'c>>,
+    name: &str,
+    limits: &Limits,
+    service: Option<&'c ServiceConfig>,
+) {
     let preset = |origin| service.filter(|_| origin == Origin::Preset);
     found.extend(limits.rates.iter().map(|limit| rate(name, limit, preset(limit.origin))));
     let in_flight = [
@@ -105,7 +110,7 @@ fn level<'c>(found: &mut Vec<InForce<'c>>, name: &str, limits: &Limits, service:
         ("byte_budget", limits.byte_budget, Origin::Written),
     ];
     for (kind, limit, origin) in in_flight {
-        found.extend(limit.map(|units| InForce {
+        found.extend(limit.map(|units| ConfiguredLimit {
             name: format!("{name}/{kind}"),
             amount: match limits.adaptive.as_ref().filter(|_| kind == "concurrency") {
                 Some(adaptive) => format!("{} to {units}, {}", adaptive.min, adaptive.by.name()),
@@ -117,10 +122,10 @@ fn level<'c>(found: &mut Vec<InForce<'c>>, name: &str, limits: &Limits, service:
     }
 }
 
-fn rate<'c>(level: &str, limit: &RateLimit, preset: Option<&'c ServiceConfig>) -> InForce<'c> {
+fn rate<'c>(level: &str, limit: &RateLimit, preset: Option<&'c ServiceConfig>) -> ConfiguredLimit<'c> {
     let (written, algorithm) = (WrittenRate::from(limit).to_string(), limit.counts_by().name());
     let burst = limit.burst.map_or(String::new(), |burst| format!(", burst {burst}"));
-    InForce {
+    ConfiguredLimit {
         name: format!("{level}/{}/{}", limit.dimension, WindowName(limit.rate.window())),
         amount: format!("{written} {algorithm}{burst}"),
         parts: json!({

@@ -1,7 +1,7 @@
-//! A client's socket, and as much patience with it as was agreed.
+//! A client's socket with a timeout on writes.
 //!
-//! What was read to learn the protocol is read again. A client that takes nothing of what it is sent for as long as the
-//! patience lasts is gone for all that we know: its reply ends in an error, and gives back what it holds.
+//! The bytes that were read to recognise the protocol are read again. If a client reads nothing of its reply for as long as
+//! the timeout, the write fails, and the call releases what it holds.
 
 use std::io;
 use std::pin::Pin;
@@ -17,41 +17,41 @@ use tokio::time::{Instant, Sleep};
 
 use super::idle::Activity;
 
-pub(super) struct Patient<S> {
+pub(super) struct WriteTimeout<S> {
     stream: TokioIo<S>,
     first: Bytes,
-    patience: Duration,
-    /// When it ends, once a client has been slow.
-    alarm: Option<Pin<Box<Sleep>>>,
-    /// Whether the client is slow right now.
+    timeout: Duration,
+    /// When the timeout ends. Made once a client was slow.
+    timer: Option<Pin<Box<Sleep>>>,
+    /// Whether a write is waiting for the client.
     waiting: bool,
     activity: Arc<Activity>,
 }
 
-impl<S> Patient<S> {
-    pub fn new(stream: S, first: Bytes, patience: Duration, activity: Arc<Activity>) -> Patient<S> {
-        Patient { stream: TokioIo::new(stream), first, patience, alarm: None, waiting: false, activity }
+impl<S> WriteTimeout<S> {
+    pub fn new(stream: S, first: Bytes, timeout: Duration, activity: Arc<Activity>) -> WriteTimeout<S> {
+        WriteTimeout { stream: TokioIo::new(stream), first, timeout, timer: None, waiting: false, activity }
     }
 
-    /// What came of a write; nothing for too long is an error.
-    fn judged<T>(&mut self, written: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+    /// Checks a write. One that waits for too long becomes an error.
+    fn checked<T>(&mut self, written: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.waiting = false;
             return written;
         }
-        let until = Instant::now() + self.patience;
-        let alarm = self.alarm.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
+        let until = Instant::now() + self.timeout;
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
         if !self.waiting {
             self.waiting = true;
-            alarm.as_mut().reset(until);
+            timer.as_mut().reset(until);
         }
-        match alarm.as_mut().poll(context) {
+        match timer.as_mut().poll(context) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
             Poll::Pending => Poll::Pending,
         }
     }
 
-    /// The same of bytes that were written.
+    /// Checks a write, and notes that bytes were written.
     fn wrote(
         &mut self,
         written: Poll<io::Result<usize>>,
@@ -60,11 +60,11 @@ impl<S> Patient<S> {
         if let Poll::Ready(Ok(1..)) = written {
             self.activity.wrote();
         }
-        self.judged(written, context)
+        self.checked(written, context)
     }
 }
 
-impl<S: AsyncRead + Unpin> Read for Patient<S> {
+impl<S: AsyncRead + Unpin> Read for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -77,14 +77,14 @@ impl<S: AsyncRead + Unpin> Read for Patient<S> {
         into.put_slice(&self.first[..most]);
         self.first.advance(most);
         if self.first.is_empty() {
-            // Else its memory stays as long as the connection does.
+            // An empty buffer would keep its memory as long as the connection lives.
             self.first = Bytes::new();
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncWrite + Unpin> Write for Patient<S> {
+impl<S: AsyncWrite + Unpin> Write for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -109,11 +109,11 @@ impl<S: AsyncWrite + Unpin> Write for Patient<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
-        self.judged(flushed, context)
+        self.checked(flushed, context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let shut = Pin::new(&mut self.stream).poll_shutdown(context);
-        self.judged(shut, context)
+        self.checked(shut, context)
     }
 }
