@@ -18,7 +18,6 @@ mod model;
 pub mod reply;
 pub mod request;
 pub mod retry;
-pub mod stream_usage;
 pub mod vendors;
 
 pub use config::Config;

@@ -3,7 +3,8 @@
 use super::generic::GENERIC;
 use super::rule::{code, sign, sign_value};
 use super::{Scope, Vendor};
-use crate::reply::{ResetForm, Verdict};
+use crate::vendors::reset::ResetForm;
+use crate::vendors::verdict::Verdict;
 
 pub(super) static ROWS: &[Vendor] = &[
     // Upstream headers come through as `llm_provider-<name>`: the reader takes that prefix off whoever the

@@ -2,7 +2,9 @@
 
 use super::rule::{clear_phrase, code, family, named_family, rule};
 use super::{Counting, Meaning, RetryUnit, Vendor, ZeroLimit};
-use crate::reply::{Kind, ResetForm, Verdict};
+use crate::vendors::kind::Kind;
+use crate::vendors::reset::ResetForm;
+use crate::vendors::verdict::Verdict;
 
 /// What a row says where it says nothing of its own.
 pub(super) const GENERIC: Vendor = Vendor {

@@ -7,9 +7,11 @@ use super::rule::{
     clear_phrase, code, family, named, named_family, own_code, phrase, rule, sign, sign_value, status,
 };
 use super::{Admission, Counting, Meaning, Scope, Vendor, ZeroLimit};
-use crate::config::SettleRule;
-use crate::reply::words::{DAY, MINUTE};
-use crate::reply::{Field, Kind, Verdict};
+use crate::model::settle_rule::SettleRule;
+use crate::vendors::kind::Kind;
+use crate::vendors::verdict::Verdict;
+use crate::vendors::words::Field;
+use crate::vendors::words::{DAY, MINUTE};
 
 pub(super) static ROWS: &[Vendor] = &[
     Vendor {

@@ -10,10 +10,15 @@ mod counting;
 mod gateways;
 mod generic;
 mod index;
+pub(crate) mod kind;
 mod llm;
 mod profile;
+pub(crate) mod reset;
 mod rule;
+pub(crate) mod usage;
+pub(crate) mod verdict;
 mod web;
+pub(crate) mod words;
 
 pub use counting::{Admission, Charge, Counting, Estimate};
 pub use profile::{Profile, ProfileErrorRule, Profiles};
@@ -22,7 +27,8 @@ pub use rule::{ErrorRule, FamilyOf, FieldOf, HeaderRule, Meaning, RetryUnit, Sco
 pub(crate) use index::{Hit, MAX_NAME, index};
 pub(crate) use profile::Lens;
 
-use crate::reply::{Kind, ResetForm};
+use crate::vendors::kind::Kind;
+use crate::vendors::reset::ResetForm;
 
 /// One vendor.
 #[derive(Debug)]

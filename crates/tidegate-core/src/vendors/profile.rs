@@ -11,7 +11,9 @@
 use std::collections::BTreeMap;
 
 use super::{Meaning, Vendor, ZeroLimit, generic};
-use crate::reply::{Kind, ResetForm, Verdict};
+use crate::vendors::kind::Kind;
+use crate::vendors::reset::ResetForm;
+use crate::vendors::verdict::Verdict;
 
 /// The profiles of a config file, by name.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -5,8 +5,11 @@ use super::rule::{
     clear_phrase, code, family, field, named, named_family, own_code, phrase, rule, sign, sign_value, status,
 };
 use super::{FieldOf, Meaning, RetryUnit, Scope, Vendor, ZeroLimit};
-use crate::reply::words::{DAY, SECOND};
-use crate::reply::{Field, Kind, ResetForm, Verdict};
+use crate::vendors::kind::Kind;
+use crate::vendors::reset::ResetForm;
+use crate::vendors::verdict::Verdict;
+use crate::vendors::words::Field;
+use crate::vendors::words::{DAY, SECOND};
 
 pub(super) static ROWS: &[Vendor] = &[
     Vendor {

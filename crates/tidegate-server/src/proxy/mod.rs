@@ -31,8 +31,8 @@ use hyper::body::Incoming;
 use parking_lot::Mutex;
 use tidegate::wire::{Meaning, Shown};
 use tidegate::{Attempt, Call, ExecuteError, GaveUp};
+use tidegate_core::request::stream_usage::asking;
 use tidegate_core::request::{Why, normal_path};
-use tidegate_core::stream_usage::asking;
 use tracing::{Instrument, debug};
 
 use crate::app::{App, Counted};
