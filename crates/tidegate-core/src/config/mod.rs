@@ -26,13 +26,14 @@ use crate::model::priority::Priority;
 use crate::model::rate::{Algorithm, Rate};
 use crate::vendors::Profiles;
 
-pub use adapting::{Adaptation, AdaptiveConfig, RampConfig};
+pub use adapting::{Adaptation, AdaptiveConfig};
 pub use auth::{AuthConfig, TokenConfig, TokenHash};
 pub use check::Problem;
 pub use error::{ConfigError, ConfigErrors};
 pub use hint::nearest;
 pub use parse::{Document, Field, Kind, Walk, schema};
 
+pub use crate::model::ramp::RampConfig;
 pub use crate::model::settle_rule::SettleRule;
 
 /// A whole `tidegate.toml`.

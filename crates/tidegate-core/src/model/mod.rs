@@ -11,6 +11,7 @@ mod id;
 pub(crate) mod invalid;
 pub(crate) mod pattern;
 pub(crate) mod priority;
+pub(crate) mod ramp;
 pub(crate) mod rate;
 pub(crate) mod recent;
 pub(crate) mod refusal;

@@ -387,7 +387,7 @@ fn judge_kind(limit: &mut Limit, lens: &Lens<'_>, refused: bool, zero: bool) {
         return;
     }
     if let Some(name) = &limit.name
-        && lens.vendor.points.iter().any(|part| name.contains(part))
+        && lens.vendor.quirks.points.iter().any(|part| name.contains(part))
     {
         limit.kind = Kind::Points;
     }
