@@ -26,7 +26,6 @@ pub mod request;
 pub mod retry;
 mod routing;
 mod scheduler;
-pub mod stream_usage;
 mod upstream;
 pub mod vendors;
 

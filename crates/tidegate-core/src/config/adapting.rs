@@ -1,4 +1,4 @@
-//! What adapts: a bound on calls in flight to what the upstream copes with, and the pace after a time without calls.
+//! How a bound on calls in flight adapts to what the upstream copes with.
 
 use std::time::Duration;
 
@@ -34,23 +34,5 @@ impl Adaptation {
             Adaptation::Gradient => "gradient",
             Adaptation::Aimd => "aimd",
         }
-    }
-}
-
-/// How calls begin again after a time without any.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct RampConfig {
-    /// So long without a call.
-    pub idle: Duration,
-    /// The share of the usual pace that they begin with; 1 is no ramp at all.
-    pub from: f64,
-    /// How long it takes until the pace is whole.
-    pub over: Duration,
-}
-
-impl Default for RampConfig {
-    fn default() -> Self {
-        RampConfig { idle: Duration::from_secs(300), from: 0.5, over: Duration::from_secs(60) }
     }
 }

@@ -13,7 +13,6 @@ mod parse;
 mod path;
 mod preset;
 pub mod presets;
-mod replies;
 mod requests;
 pub mod units;
 mod warnings;
@@ -22,17 +21,20 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::model::dimension::Dimension;
+use crate::model::growth::Growth;
 use crate::model::priority::Priority;
 use crate::model::rate::{Algorithm, Rate};
-use crate::retry::Growth;
 use crate::vendors::Profiles;
 
-pub use adapting::{Adaptation, AdaptiveConfig, RampConfig};
+pub use adapting::{Adaptation, AdaptiveConfig};
 pub use auth::{AuthConfig, TokenConfig, TokenHash};
 pub use check::Problem;
 pub use error::{ConfigError, ConfigErrors};
 pub use hint::nearest;
 pub use parse::{Document, Field, Kind, Walk, schema};
+
+pub use crate::model::ramp::RampConfig;
+pub use crate::model::settle_rule::SettleRule;
 
 /// A whole `tidegate.toml`.
 #[derive(Clone, Debug, PartialEq)]
@@ -175,16 +177,6 @@ impl Reserve {
     pub fn withheld_from(&self, priority: Priority) -> f64 {
         self.share[priority as usize + 1..].iter().sum()
     }
-}
-
-/// What a reservation above the actual cost does when the call settles.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SettleRule {
-    /// The difference returns to where it came from.
-    #[default]
-    Refund,
-    /// The upstream keeps its own estimate: only its headers give back.
-    Keep,
 }
 
 /// Whether a service's limits hold calls back.

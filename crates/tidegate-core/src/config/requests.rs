@@ -4,7 +4,7 @@ use super::{Config, ServiceConfig};
 use crate::config::presets;
 use crate::model::endpoint;
 use crate::model::pattern::{Pattern, most_specific};
-use crate::vendors::{Counting, Vendor};
+use crate::vendors::{Counting, Profiles, Vendor, by_name};
 
 impl Config {
     /// How a service counts the tokens of a call: as its vendor does, where it names one.
@@ -33,6 +33,12 @@ impl Config {
 }
 
 impl ServiceConfig {
+    /// The row of the table behind the service's profile, if it names one that exists.
+    pub(super) fn profile_base(&self, profiles: &Profiles) -> Option<&'static Vendor> {
+        let name = self.profile.as_deref()?;
+        profiles.get(name).map(|profile| profile.base).or_else(|| by_name(name))
+    }
+
     /// The most specific of its endpoint patterns that matches a method and path.
     #[must_use]
     pub fn endpoint_pattern(&self, endpoint: &str) -> Option<&str> {

@@ -6,10 +6,12 @@ use super::date::UnixMillis;
 use super::json::{Place, Tree, Value};
 use super::message;
 use super::names::clip;
-use super::reading::{Kind, Limit, Reading, Violation};
+use super::reading::{Limit, Reading, Violation};
 use super::usage::RawUsage;
-use super::value::{self, Base, Decimal, ResetForm};
-use super::words::{DAY, HOUR, MINUTE};
+use super::value::{self, Base, Decimal};
+use crate::vendors::kind::Kind;
+use crate::vendors::reset::ResetForm;
+use crate::vendors::words::{DAY, HOUR, MINUTE};
 
 /// Where errors name themselves, in bodies that are errors whatever their status.
 const ERROR_CODES: [&str; 17] = [

@@ -8,8 +8,9 @@
 use std::borrow::Cow;
 
 use super::names::{Origin, clip, is_named, joined, looks_like_a_limit, shows, unwrap};
-use super::reading::{Kind, Limit};
-use super::words::{self, Field, Words};
+use super::reading::Limit;
+use crate::vendors::kind::Kind;
+use crate::vendors::words::{self, Field, Words};
 use crate::vendors::{FamilyOf, FieldOf, Hit, Lens, MAX_NAME, Meaning, RetryUnit, index};
 
 /// The most limits that one reply may describe.

@@ -7,8 +7,10 @@
 use std::borrow::Cow;
 
 use super::names::clip;
-use super::reading::{Kind, Limit};
+use super::reading::Limit;
 use super::structured::{Bare, Item, dictionary, list};
+use crate::vendors::kind::Kind;
+use crate::vendors::reset::MAX_MS;
 
 /// A policy of the older drafts: so much in a window, without a name.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -142,7 +144,7 @@ fn window(item: &Item<'_>) -> Option<u64> {
 pub(super) fn seconds(value: f64) -> u64 {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates, and is clamped
     let ms = (value * 1000.0) as u64;
-    ms.min(super::value::MAX_MS)
+    ms.min(MAX_MS)
 }
 
 /// One member of a limit field of draft -03: `100;w=60;burst=1000;comment="sliding window"`. Read leniently,

@@ -3,8 +3,9 @@
 //! Prose is the last resort, for the replies whose headers are silent. Only phrases with a number and a unit
 //! count; everything else stays unsaid.
 
-use super::reading::{Kind, Limit};
+use super::reading::Limit;
 use super::value::{amount, ceil_ms, difference, duration_prefix};
+use crate::vendors::kind::Kind;
 
 /// How much of a message is looked at.
 const MAX_MESSAGE: usize = 4096;

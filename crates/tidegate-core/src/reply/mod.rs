@@ -30,22 +30,24 @@ mod names;
 mod passing;
 mod reading;
 mod resolve;
+mod service;
 mod stream;
 mod structured;
 mod usage;
 mod value;
 mod verdict;
-pub(crate) mod words;
 
 pub use date::UnixMillis;
 pub use header_map::{retry_after, retry_after_at};
 pub use passing::JsonUsage;
-pub use reading::{Kind, Limit, Reading, Verdict, Violation, Wait, WaitSource};
+pub use reading::{Limit, Reading, Violation, Wait, WaitSource};
 pub use stream::StreamReader;
-pub use usage::Usage;
-pub use value::MAX_MS;
-pub use value::ResetForm;
-pub use words::Field;
+
+pub use crate::vendors::kind::Kind;
+pub use crate::vendors::reset::{MAX_MS, ResetForm};
+pub use crate::vendors::usage::Usage;
+pub use crate::vendors::verdict::Verdict;
+pub use crate::vendors::words::Field;
 
 use std::borrow::Cow;
 

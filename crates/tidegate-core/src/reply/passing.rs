@@ -4,8 +4,8 @@
 //! keeps only the members that usage is found in, so it holds little of any reply: at most [`MAX_KEPT`] bytes, and a few
 //! hundred of most. It follows brackets and strings, and understands nothing else; what it kept is read as a body is.
 
-use super::usage::Usage;
 use crate::json::quote_or_escape;
+use crate::vendors::usage::Usage;
 
 /// The most that is kept of a reply.
 const MAX_KEPT: usize = 16 << 10;

@@ -5,139 +5,14 @@
 //! `remaining` is kept because it says by how much the limit is overdrawn.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
-use super::usage::Usage;
-use super::value::MAX_MS;
-
-/// What a reply means for the caller.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Verdict {
-    /// Nothing about limits stands in the way (the call itself may still have failed).
-    #[default]
-    Ok,
-    /// Too fast: the same call passes later.
-    RateLimited,
-    /// The upstream is short of capacity: retry, and learn nothing about our own limit.
-    Overloaded,
-    /// Too many calls at once: a finished call makes room.
-    ConcurrencyLimited,
-    /// Used up or never granted: retrying does not help until somebody pays, upgrades or asks for less.
-    QuotaExhausted,
-}
-
-impl Verdict {
-    /// All of them, in the order of how much they forbid.
-    pub const ALL: [Verdict; 5] = [
-        Verdict::Ok,
-        Verdict::RateLimited,
-        Verdict::Overloaded,
-        Verdict::ConcurrencyLimited,
-        Verdict::QuotaExhausted,
-    ];
-
-    /// The name used in JSON and in config files.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Verdict::Ok => "ok",
-            Verdict::RateLimited => "rate_limited",
-            Verdict::Overloaded => "overloaded",
-            Verdict::ConcurrencyLimited => "concurrency_limited",
-            Verdict::QuotaExhausted => "quota_exhausted",
-        }
-    }
-
-    /// The verdict of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Verdict> {
-        Verdict::ALL.into_iter().find(|v| v.name() == name)
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl Serialize for Verdict {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
-
-/// What a limit of an upstream counts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Kind {
-    /// Calls.
-    #[default]
-    Requests,
-    /// Tokens of any kind.
-    Tokens,
-    /// Tokens sent.
-    InputTokens,
-    /// Tokens received.
-    OutputTokens,
-    /// Points of a cost model (GraphQL, Jira).
-    Points,
-    /// Query complexity (Linear).
-    Complexity,
-    /// Calls at the same time.
-    Concurrency,
-    /// Bytes of content.
-    ContentBytes,
-    /// A share of an allowance whose size is not told; the limit is 1.
-    Utilization,
-    /// Any other unit, by name.
-    Other(Cow<'static, str>),
-}
-
-impl Kind {
-    /// The name used in JSON and in config files.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        match self {
-            Kind::Requests => "requests",
-            Kind::Tokens => "tokens",
-            Kind::InputTokens => "input_tokens",
-            Kind::OutputTokens => "output_tokens",
-            Kind::Points => "points",
-            Kind::Complexity => "complexity",
-            Kind::Concurrency => "concurrency",
-            Kind::ContentBytes => "content-bytes",
-            Kind::Utilization => "utilization",
-            Kind::Other(name) => name,
-        }
-    }
-
-    /// The kind that a unit's name stands for; every name is one.
-    #[must_use]
-    pub fn from_name(name: &str) -> Kind {
-        match name {
-            "requests" | "request" => Kind::Requests,
-            "tokens" | "token" => Kind::Tokens,
-            "input_tokens" | "input-tokens" => Kind::InputTokens,
-            "output_tokens" | "output-tokens" => Kind::OutputTokens,
-            "points" => Kind::Points,
-            "complexity" => Kind::Complexity,
-            "concurrency" | "concurrent-requests" => Kind::Concurrency,
-            "content-bytes" | "content_bytes" => Kind::ContentBytes,
-            "utilization" => Kind::Utilization,
-            other => Kind::Other(Cow::Owned(other.to_owned())),
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+use crate::vendors::kind::Kind;
+use crate::vendors::reset::MAX_MS;
+use crate::vendors::usage::Usage;
+use crate::vendors::verdict::Verdict;
 
 /// One limit as a reply describes it. What the reply does not say is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -5,9 +5,11 @@ use std::borrow::Cow;
 use super::collect::{Collected, Fact, MAX_LIMITS, Tag};
 use super::draft::{self, Policy};
 use super::names::{Origin, clip};
-use super::reading::{Kind, Limit};
+use super::reading::Limit;
 use super::value::{self, Base, amount, difference, grouped};
-use super::words::{Field, period_ms};
+use crate::vendors::kind::Kind;
+use crate::vendors::reset::ResetForm;
+use crate::vendors::words::{Field, period_ms};
 use crate::vendors::{Lens, RetryUnit, ZeroLimit};
 
 /// The limits that the headers describe, in the order they came.
@@ -123,9 +125,7 @@ fn set(limit: &mut Limit, fact: &Fact<'_>, lens: &Lens<'_>, base: &Base<'_>) -> 
             limit.remaining = number().map(|used| difference(1.0, used)).or(limit.remaining);
         }
         // A time that needs no clock wins over a moment, and the moment over its repetition as a date.
-        Field::ResetAfter => {
-            limit.reset_ms = value::reset(text, value::ResetForm::Seconds, base).or(limit.reset_ms)
-        }
+        Field::ResetAfter => limit.reset_ms = value::reset(text, ResetForm::Seconds, base).or(limit.reset_ms),
         Field::Reset | Field::ResetTime if limit.reset_ms.is_some() => {}
         Field::Reset | Field::ResetTime => match value::reset(text, lens.reset(), base) {
             Some(ms) => limit.reset_ms = Some(ms),
@@ -387,7 +387,7 @@ fn judge_kind(limit: &mut Limit, lens: &Lens<'_>, refused: bool, zero: bool) {
         return;
     }
     if let Some(name) = &limit.name
-        && lens.vendor.points.iter().any(|part| name.contains(part))
+        && lens.vendor.quirks.points.iter().any(|part| name.contains(part))
     {
         limit.kind = Kind::Points;
     }

@@ -7,10 +7,12 @@
 use super::body::{self, Findings};
 use super::date::UnixMillis;
 use super::json::{Tree, decode};
-use super::reading::{Reading, Verdict};
+use super::reading::Reading;
 use super::structured::base64;
-use super::usage::{RawUsage, Usage};
+use super::usage::RawUsage;
 use super::{Reader, verdict};
+use crate::vendors::usage::Usage;
+use crate::vendors::verdict::Verdict;
 
 /// The longest line or event that is looked at.
 const MAX_EVENT: usize = 256 << 10;

@@ -3,36 +3,8 @@
 //! Every vendor has its own words for the same six numbers. They are told apart by those words and not by the
 //! vendor's name, because half of the vendors speak OpenAI's dialect and a gateway speaks anybody's.
 
-use serde::Serialize;
-
 use super::json::{Place, Tree, Value, decode};
-
-/// What a call cost. Input holds everything that was sent, from a cache or not; output holds reasoning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct Usage {
-    /// Tokens sent, all of them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub input_tokens: Option<u64>,
-    /// Tokens received, reasoning included.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_tokens: Option<u64>,
-    /// The vendor's own sum.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub total_tokens: Option<u64>,
-    /// The part of the input that was read from a cache.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cache_read_tokens: Option<u64>,
-    /// The part of the input that was written to a cache.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cache_write_tokens: Option<u64>,
-    /// The part of the output that was reasoning.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reasoning_tokens: Option<u64>,
-    /// The price in dollars, where the reply tells it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cost_usd: Option<f64>,
-}
+use crate::vendors::usage::Usage;
 
 /// Usage as it is written, before it is made comparable. Streams give it in pieces: later ones count.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

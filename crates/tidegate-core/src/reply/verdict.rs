@@ -5,7 +5,8 @@
 
 use super::body::{Findings, code_word};
 use super::message::says;
-use super::reading::{Limit, Reading, Verdict};
+use super::reading::{Limit, Reading};
+use crate::vendors::verdict::Verdict;
 use crate::vendors::{ErrorRule, Lens, ZeroLimit, all, generic};
 
 /// The verdict on a reply. `reading` holds what the headers said; `zero_is_concurrency` that a limit of zero

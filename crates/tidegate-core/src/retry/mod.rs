@@ -16,8 +16,9 @@ mod failure;
 mod jitter;
 mod policy;
 
+pub use crate::model::growth::Growth;
 pub use crate::model::invalid::InvalidPolicy;
-pub use backoff::{Backoff, Growth};
+pub use backoff::Backoff;
 pub use budget::Budget;
 pub use decision::{Decision, DelayBy, GiveUp, HINT_FLOOR, Tries};
 pub use failure::{Failure, FailureKind, Transport, is_repeatable};

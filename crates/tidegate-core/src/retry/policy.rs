@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::backoff::{Backoff, Growth};
+use super::backoff::Backoff;
 use super::budget::Budget;
 use super::jitter::Jitter;
 use crate::config::{JitterKind, RetryConfig};
+use crate::model::growth::Growth;
 use crate::model::invalid::InvalidPolicy;
 
 /// When and how often a failed call is tried again.

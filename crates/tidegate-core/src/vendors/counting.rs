@@ -4,10 +4,10 @@
 //! get, some only what you send; what was read from a cache is free with one and charged by another. A
 //! [`Counting`] says which, so that a reservation follows the meter that will be read.
 
-use crate::config::SettleRule;
 use crate::model::call::Cost;
 use crate::model::dimension::Dimension;
-use crate::reply::Usage;
+use crate::model::settle_rule::SettleRule;
+use crate::vendors::usage::Usage;
 
 /// What is known of a call before it goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 use std::sync::LazyLock;
 
 use super::{Meaning, Sign, Vendor, all};
-use crate::reply::words::{self, Words};
+use crate::vendors::words::{self, Words};
 
 /// The longest header name that is looked at; no vendor's comes near it.
 pub(crate) const MAX_NAME: usize = 96;

@@ -11,7 +11,9 @@
 use std::collections::BTreeMap;
 
 use super::{Meaning, Vendor, ZeroLimit, generic};
-use crate::reply::{Kind, ResetForm, Verdict};
+use crate::vendors::kind::Kind;
+use crate::vendors::reset::ResetForm;
+use crate::vendors::verdict::Verdict;
 
 /// The profiles of a config file, by name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -130,13 +132,13 @@ impl Lens<'_> {
     }
 
     pub(crate) fn zero_limit(&self) -> ZeroLimit {
-        self.profile.and_then(|profile| profile.zero_limit).unwrap_or(self.vendor.zero_limit)
+        self.profile.and_then(|profile| profile.zero_limit).unwrap_or(self.vendor.quirks.zero_limit)
     }
 
     pub(crate) fn hint_on_success_refuses(&self) -> bool {
         self.profile
             .and_then(|profile| profile.hint_on_success_refuses)
-            .unwrap_or(self.vendor.hint_on_success_refuses)
+            .unwrap_or(self.vendor.quirks.hint_on_success_refuses)
     }
 
     pub(crate) fn window_ms(&self, kind: &Kind) -> Option<u64> {

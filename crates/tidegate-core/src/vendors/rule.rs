@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::reply::{Field, Kind, Verdict};
+use crate::vendors::kind::Kind;
+use crate::vendors::verdict::Verdict;
+use crate::vendors::words::Field;
 
 /// What one header, or all that begin alike, mean.
 #[derive(Clone, Debug, PartialEq)]

@@ -30,7 +30,7 @@ use parking_lot::Mutex;
 use tidegate::wire::{Meaning, Shown};
 use tidegate::{Attempt, Call, ExecuteError, GaveUp};
 use tidegate_core::request::normal_path;
-use tidegate_core::stream_usage::asking;
+use tidegate_core::request::stream_usage::asking;
 use tracing::{Instrument, debug};
 
 use crate::auth::Caller;

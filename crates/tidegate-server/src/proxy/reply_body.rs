@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tidegate::wire::ReplyBody;
-use tidegate_core::stream_usage::Hidden;
+use tidegate_core::request::stream_usage::Hidden;
 
 use super::body_timeout::BodyTimeout;
 use super::client::UpstreamBody;

@@ -3,7 +3,7 @@
 use super::Check;
 use crate::config::path::join;
 use crate::config::{BackoffConfig, BreakerConfig, JitterKind, RetryConfig};
-use crate::retry::Growth;
+use crate::model::growth::Growth;
 
 const TIME: &str = "use a time such as \"30s\"";
 

@@ -3,7 +3,7 @@
 use super::keys::{BACKOFF, BREAKER, RETRY};
 use super::walk::{Field, Walk};
 use crate::config::{BackoffConfig, BreakerConfig, BreakerScope, JitterKind, Queued, RetryConfig};
-use crate::retry::Growth;
+use crate::model::growth::Growth;
 
 impl Walk<'_> {
     pub fn retry(&mut self, section: &Field<'_>, retry: &mut RetryConfig) {

@@ -6,7 +6,10 @@ use std::time::Duration;
 use super::keys::{PROFILE, PROFILE_ERROR, PROFILE_HEADER};
 use super::walk::{Field, Walk};
 use crate::config::hint::{did_you_mean, quoted};
-use crate::reply::{self, Kind, MAX_MS, ResetForm, Verdict};
+use crate::vendors::kind::Kind;
+use crate::vendors::reset::{MAX_MS, ResetForm};
+use crate::vendors::verdict::Verdict;
+use crate::vendors::words;
 use crate::vendors::{
     self, FieldOf, Meaning, Profile, ProfileErrorRule, Profiles, RetryUnit, Vendor, ZeroLimit,
 };
@@ -14,7 +17,7 @@ use crate::vendors::{
 /// What a header can give.
 #[derive(Clone, Copy)]
 enum Gives {
-    Field(reply::Field),
+    Field(words::Field),
     UsedOfLimit,
     Retry(RetryUnit),
     ShouldRetry,
@@ -22,17 +25,17 @@ enum Gives {
 }
 
 const GIVES: &[(&str, Gives)] = &[
-    ("limit", Gives::Field(reply::Field::Limit)),
-    ("remaining", Gives::Field(reply::Field::Remaining)),
-    ("used", Gives::Field(reply::Field::Used)),
+    ("limit", Gives::Field(words::Field::Limit)),
+    ("remaining", Gives::Field(words::Field::Remaining)),
+    ("used", Gives::Field(words::Field::Used)),
     ("used/limit", Gives::UsedOfLimit),
-    ("reset", Gives::Field(reply::Field::Reset)),
-    ("reset-after", Gives::Field(reply::Field::ResetAfter)),
-    ("cost", Gives::Field(reply::Field::Cost)),
-    ("utilization", Gives::Field(reply::Field::Utilization)),
-    ("window-seconds", Gives::Field(reply::Field::WindowSeconds)),
-    ("window-milliseconds", Gives::Field(reply::Field::WindowMillis)),
-    ("name", Gives::Field(reply::Field::Name)),
+    ("reset", Gives::Field(words::Field::Reset)),
+    ("reset-after", Gives::Field(words::Field::ResetAfter)),
+    ("cost", Gives::Field(words::Field::Cost)),
+    ("utilization", Gives::Field(words::Field::Utilization)),
+    ("window-seconds", Gives::Field(words::Field::WindowSeconds)),
+    ("window-milliseconds", Gives::Field(words::Field::WindowMillis)),
+    ("name", Gives::Field(words::Field::Name)),
     ("retry-after", Gives::Retry(RetryUnit::Standard)),
     ("retry-after-milliseconds", Gives::Retry(RetryUnit::Millis)),
     ("should-retry", Gives::ShouldRetry),
@@ -136,7 +139,7 @@ impl Walk<'_> {
         let of = |field| FieldOf { field, kind, window_ms, name };
         let meaning = match gives? {
             Gives::Field(field) => Meaning::Field(of(field)),
-            Gives::UsedOfLimit => Meaning::UsedOfLimit(of(reply::Field::Used)),
+            Gives::UsedOfLimit => Meaning::UsedOfLimit(of(words::Field::Used)),
             Gives::Retry(unit) => Meaning::RetryAfter(unit),
             Gives::ShouldRetry => Meaning::ShouldRetry,
             Gives::ErrorCode => Meaning::ErrorCode,

@@ -12,10 +12,11 @@ use super::keys::{
 use super::profile::{gives, zero_limits};
 use crate::config::presets;
 use crate::config::{Adaptation, Unread};
+use crate::model::growth::Growth;
 use crate::model::priority::Priority;
-use crate::reply::{ResetForm, Verdict};
-use crate::retry::Growth;
 use crate::vendors;
+use crate::vendors::reset::ResetForm;
+use crate::vendors::verdict::Verdict;
 
 /// A JSON schema (draft 7, which the TOML extensions of editors read) of a `tidegate.toml`.
 #[must_use]

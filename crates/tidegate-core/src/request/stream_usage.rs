@@ -16,7 +16,7 @@ const MAX_EVENT: usize = 256 << 10;
 /// that it does not want it.
 ///
 /// ```
-/// use tidegate_core::stream_usage::asking;
+/// use tidegate_core::request::stream_usage::asking;
 ///
 /// let body = br#"{"stream": true, "messages": []}"#;
 /// let asking = String::from_utf8(asking(body).unwrap())?;

@@ -1,9 +1,8 @@
-//! Whose replies a service gets.
+//! The reader of the replies that a service gets.
 
-use super::{Config, ServiceConfig};
-use crate::config::presets;
-use crate::reply::Reader;
-use crate::vendors::{Profiles, Vendor, by_name};
+use super::Reader;
+use crate::config::{Config, presets};
+use crate::vendors::by_name;
 
 impl Config {
     /// The reader of a service's replies: its `profile`, else its preset's vendor; a service with neither, or
@@ -31,13 +30,5 @@ impl Config {
             Some(profile) => Reader::with_profile(name, profile),
             None => by_name(name).map(Reader::of).unwrap_or_default(),
         }
-    }
-}
-
-impl ServiceConfig {
-    /// The row of the table behind the service's profile, if it names one that exists.
-    pub(super) fn profile_base(&self, profiles: &Profiles) -> Option<&'static Vendor> {
-        let name = self.profile.as_deref()?;
-        profiles.get(name).map(|profile| profile.base).or_else(|| by_name(name))
     }
 }

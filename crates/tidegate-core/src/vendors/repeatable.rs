@@ -3,7 +3,7 @@
 //! Generating a text, embedding one and counting its tokens change nothing at the upstream: asked again it answers
 //! again, and costs again. What stores something (files, threads, batches) is not among them.
 
-use super::Preset;
+use super::preset::Preset;
 use crate::model::pattern::Pattern;
 
 /// The endpoints of generation and embedding, in the dialects of all LLM presets.
@@ -43,6 +43,6 @@ impl Preset {
     #[must_use]
     pub fn repeats(&self, endpoint: &str) -> bool {
         let endpoint = crate::model::endpoint::normal(endpoint.split('?').next().unwrap_or_default());
-        self.is_llm() && ENDPOINTS.iter().any(|pattern| Pattern::new(pattern).matches(&endpoint))
+        self.llm && ENDPOINTS.iter().any(|pattern| Pattern::new(pattern).matches(&endpoint))
     }
 }

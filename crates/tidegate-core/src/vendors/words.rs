@@ -4,7 +4,8 @@
 //! are one grammar in different orders: somewhere a field, perhaps a kind, perhaps a window, and what is left
 //! over is the limit's name.
 
-use super::reading::Kind;
+use super::kind::Kind;
+use super::reset::MAX_MS;
 
 /// A second, in milliseconds.
 pub(crate) const SECOND: u64 = 1000;
@@ -188,7 +189,7 @@ pub(crate) fn period_ms(text: &str) -> Option<u64> {
         "d" | "day" | "days" => DAY,
         _ => return None,
     };
-    Some((number * unit).min(super::value::MAX_MS))
+    Some((number * unit).min(MAX_MS))
 }
 
 #[cfg(test)]

@@ -8,99 +8,19 @@
 //! tier gets only what every tier has: a guess at the smallest would hold back everybody else, and where the
 //! vendor sends no headers nothing would ever correct it.
 
-mod llm;
-mod repeatable;
-mod web;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::config::{Origin, RampConfig, RateLimit, ServiceConfig, Unread};
+use super::{Origin, RateLimit, ServiceConfig, Unread};
 use crate::model::dimension::Dimension;
-use crate::model::rate::{Algorithm, Rate};
-use crate::vendors::{Vendor, by_name as vendor_by_name, generic};
+use crate::model::rate::Rate;
+use crate::vendors::{self, Vendor};
 
-/// A known service.
-#[derive(Debug)]
-pub struct Preset {
-    /// The name that `preset = "…"` uses.
-    pub name: &'static str,
-    /// The vendor whose replies it sends, by name: header style, counting rule, usage fields.
-    pub vendor: &'static str,
-    /// Where it is, unless every customer has an address of their own.
-    pub upstream: Option<&'static str>,
-    /// Environment variables that SDKs take their base URL from, and the path that belongs behind it.
-    pub base_url_env: &'static [(&'static str, &'static str)],
-    /// Whether `tiers` are all that the vendor has: only then does what they share hold for everybody.
-    pub all_tiers: bool,
-    /// How calls begin again after a time without any, if the vendor turns sharp growth away.
-    pub ramp: Option<RampConfig>,
-    /// Its tiers or plans, the smallest first.
-    pub tiers: &'static [Tier],
-}
-
-/// The limits of one tier or plan.
-#[derive(Debug)]
-pub struct Tier {
-    /// What the vendor calls it.
-    pub name: &'static str,
-    /// Its limits.
-    pub limits: &'static [PresetLimit],
-    /// Where the numbers are from.
-    pub source: &'static str,
-    /// Of when they are (year, month and perhaps day).
-    pub date: &'static str,
-    /// How sure they are.
-    pub confidence: Confidence,
-}
-
-/// How sure a number is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Confidence {
-    /// From the vendor's own pages.
-    High,
-    /// Second-hand, or old.
-    Medium,
-    /// Seen by somebody once.
-    Low,
-}
-
-impl Confidence {
-    /// How it is called in text for a person.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Confidence::High => "high",
-            Confidence::Medium => "medium",
-            Confidence::Low => "low",
-        }
-    }
-}
-
-/// One limit of a tier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PresetLimit {
-    /// The models it is for, as a pattern; none means the whole service.
-    pub model: Option<&'static str>,
-    /// The endpoint it is for, as a pattern; none means all.
-    pub endpoint: Option<&'static str>,
-    /// What it counts; `concurrency` has no window.
-    pub dimension: &'static str,
-    /// How much.
-    pub units: u64,
-    /// In what stretch of time, in seconds.
-    pub window_secs: u64,
-    /// How the vendor counts, if it is known not to be as a plain rate is.
-    pub algorithm: Option<Algorithm>,
-    /// How much may go at once, if it is not the whole limit.
-    pub burst: Option<u64>,
-    /// The time zone whose day it counts by.
-    pub calendar: Option<&'static str>,
-}
+pub use crate::vendors::preset::{Confidence, Preset, PresetLimit, Tier};
 
 /// All presets.
 pub fn all() -> impl Iterator<Item = &'static Preset> {
-    llm::PRESETS.iter().chain(web::PRESETS)
+    vendors::all().filter_map(|vendor| vendor.preset)
 }
 
 /// The value of `preset` for a service that has none although its name is a preset's.
@@ -124,7 +44,7 @@ pub fn served() -> BTreeMap<String, ServiceConfig> {
 #[must_use]
 pub fn by_name(name: &str) -> Option<&'static Preset> {
     all().find(|preset| preset.name.eq_ignore_ascii_case(name)).or_else(|| {
-        let vendor = vendor_by_name(name)?;
+        let vendor = vendors::by_name(name)?;
         all().find(|preset| preset.vendor == vendor.name)
     })
 }
@@ -133,29 +53,7 @@ impl Preset {
     /// The row of the vendor table that reads its replies.
     #[must_use]
     pub fn vendor(&self) -> &'static Vendor {
-        vendor_by_name(self.vendor).unwrap_or(generic())
-    }
-
-    fn is_llm(&self) -> bool {
-        llm::PRESETS.iter().any(|preset| preset.name == self.name)
-    }
-
-    /// The tier of that name.
-    #[must_use]
-    pub fn tier(&self, name: &str) -> Option<&'static Tier> {
-        self.tiers.iter().find(|tier| tier.name.eq_ignore_ascii_case(name))
-    }
-
-    /// The limits of a tier; without one, those that every tier has.
-    pub fn limits(&self, tier: Option<&Tier>) -> impl Iterator<Item = &'static PresetLimit> {
-        let (some, others) = match tier {
-            Some(tier) => (tier.limits, &[][..]),
-            None => match self.tiers {
-                [first, others @ ..] if self.all_tiers => (first.limits, others),
-                _ => (&[][..], &[][..]),
-            },
-        };
-        some.iter().filter(move |limit| others.iter().all(|tier| tier.limits.contains(limit)))
+        vendors::by_name(self.vendor).unwrap_or(vendors::generic())
     }
 
     /// What a service with this preset and nothing else in its config is: the address, the counting rule, and
@@ -169,7 +67,7 @@ impl Preset {
             settle: self.vendor().counting.unspent,
             failures_count: self.vendor().counting.failures_count,
             // What is uploaded to other services than those of models has no tokens.
-            unread: if self.is_llm() { Unread::Estimate } else { Unread::Pass },
+            unread: if self.llm { Unread::Estimate } else { Unread::Pass },
             ramp: self.ramp.clone(),
             ..ServiceConfig::default()
         };
@@ -204,56 +102,6 @@ impl PresetLimit {
     }
 }
 
-// The functions below only make the tables short enough to be read as tables.
-
-const SECOND: u64 = 1;
-const MINUTE: u64 = 60;
-const HOUR: u64 = 3600;
-const DAY: u64 = 86_400;
-
-const fn plain(dimension: &'static str, units: u64, window_secs: u64) -> PresetLimit {
-    PresetLimit {
-        model: None,
-        endpoint: None,
-        dimension,
-        units,
-        window_secs,
-        algorithm: None,
-        burst: None,
-        calendar: None,
-    }
-}
-
-const fn of_model(model: &'static str, limit: PresetLimit) -> PresetLimit {
-    PresetLimit { model: Some(model), ..limit }
-}
-
-const fn of_endpoint(endpoint: &'static str, limit: PresetLimit) -> PresetLimit {
-    PresetLimit { endpoint: Some(endpoint), ..limit }
-}
-
-const fn bucket(dimension: &'static str, units: u64, window_secs: u64) -> PresetLimit {
-    PresetLimit { algorithm: Some(Algorithm::TokenBucket), ..plain(dimension, units, window_secs) }
-}
-
-const fn fixed(dimension: &'static str, units: u64, window_secs: u64) -> PresetLimit {
-    PresetLimit { algorithm: Some(Algorithm::FixedWindow), ..plain(dimension, units, window_secs) }
-}
-
-const fn concurrency(units: u64) -> PresetLimit {
-    plain("concurrency", units, 0)
-}
-
-const fn tier(
-    name: &'static str,
-    limits: &'static [PresetLimit],
-    source: &'static str,
-    date: &'static str,
-    confidence: Confidence,
-) -> Tier {
-    Tier { name, limits, source, date, confidence }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,7 +111,7 @@ mod tests {
         let mut seen = std::collections::HashSet::new();
         for preset in all() {
             assert!(seen.insert(preset.name), "{} is taken twice", preset.name);
-            assert!(vendor_by_name(preset.vendor).is_some(), "{} has no vendor", preset.name);
+            assert!(vendors::by_name(preset.vendor).is_some(), "{} has no vendor", preset.name);
             assert!(preset.upstream.is_none_or(|url| url.starts_with("https://") && !url.ends_with('/')));
             for tier in preset.tiers {
                 assert!(
@@ -347,7 +195,7 @@ mod tests {
     #[test]
     fn every_named_vendor_has_a_preset() {
         let shared = ["generic", "generic-gravitee", "litellm", "confluence-dc", "nous"];
-        for vendor in crate::vendors::all().filter(|vendor| !shared.contains(&vendor.name)) {
+        for vendor in vendors::all().filter(|vendor| !shared.contains(&vendor.name)) {
             assert!(by_name(vendor.name).is_some(), "{} has no preset", vendor.name);
         }
     }

@@ -1,8 +1,11 @@
 //! The conventions that many share: `X-RateLimit-*`, the IETF drafts, `Retry-After`, common error codes.
 
-use super::rule::{clear_phrase, code, family, named_family, rule};
-use super::{Counting, Meaning, RetryUnit, Vendor, ZeroLimit};
-use crate::reply::{Kind, ResetForm, Verdict};
+use crate::vendors::counting::Counting;
+use crate::vendors::kind::Kind;
+use crate::vendors::reset::ResetForm;
+use crate::vendors::rule::{Meaning, RetryUnit, clear_phrase, code, family, named_family, rule};
+use crate::vendors::vendor::{Dialect, ErrorShape, Quirks, Vendor};
+use crate::vendors::verdict::Verdict;
 
 /// What a row says where it says nothing of its own.
 pub(super) const GENERIC: Vendor = Vendor {
@@ -14,16 +17,16 @@ pub(super) const GENERIC: Vendor = Vendor {
     reset: ResetForm::Auto,
     reset_margin_ms: 0,
     windows: &[],
-    zero_limit: ZeroLimit::PushBack,
-    hint_on_success_refuses: false,
-    points: &[],
+    quirks: Quirks::NONE,
     errors: &[],
     scope: &[],
     counting: Counting::PLAIN,
+    dialect: Dialect::COMMON,
+    preset: None,
     source: "",
 };
 
-pub(super) static ROWS: &[Vendor] = &[Vendor {
+pub(super) static VENDOR: Vendor = Vendor {
     name: "generic",
     aliases: &["rfc9110", "ietf", "express-rate-limit", "kong", "aspnetcore", "lemlist", "airweave", "unifi"],
     headers: &[
@@ -107,6 +110,7 @@ pub(super) static ROWS: &[Vendor] = &[Vendor {
         ),
         clear_phrase(Verdict::RateLimited, &[403], &["rate limit exceeded", "rate limit reached"]),
     ],
+    dialect: Dialect { error_shape: ErrorShape::Plain, ..Dialect::COMMON },
     source: "RFC 9110; draft-ietf-httpapi-ratelimit-headers-03 (2022) to -11 (2026-05-23)",
     ..GENERIC
-}];
+};
