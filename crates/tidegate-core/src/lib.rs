@@ -5,21 +5,14 @@
 //! call again.
 
 mod admission;
-pub mod algorithm;
-pub mod allotment;
-pub mod breaker;
 mod calls;
 pub mod config;
-mod contention;
 pub mod engine;
 mod funding;
 mod inspect;
 mod json;
-pub mod kept;
-pub mod learn;
 mod lending;
-mod limit;
-mod limits;
+pub mod limits;
 mod model;
 pub mod reply;
 pub mod request;
@@ -38,3 +31,4 @@ pub use model::priority::{Priority, UnknownPriority};
 pub use model::rate::{Algorithm, MAX_UNITS, MAX_WINDOW, MIN_WINDOW, Rate, RateError, WindowName};
 pub use model::refusal::{Reason, Refusal};
 pub use model::time::{Nanos, whole_nanos};
+pub use upstream::learning::{Advice, Experience, KeptOutputs, Outputs};

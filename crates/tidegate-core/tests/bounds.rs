@@ -4,9 +4,9 @@ mod common;
 
 use std::time::Duration;
 
+use tidegate_core::Outputs;
 use tidegate_core::engine::{ChangeError, Ended, Engine, Fate, Found, LimitStatus, News, Told};
-use tidegate_core::kept::Kept;
-use tidegate_core::learn::Outputs;
+use tidegate_core::limits::snapshot::Kept;
 use tidegate_core::{Admission, Call, Config, Cost, Dimension, Grant, Nanos, Verdict};
 
 use common::plain::{LONG, at, engine};

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_core::Nanos;
-use tidegate_core::breaker::{Answer, Breaker, BreakerPolicy, Effect, Outcome, Pass, Status};
 use tidegate_core::config::BreakerConfig;
+use tidegate_core::limits::breaker::{Answer, Breaker, BreakerPolicy, Effect, Outcome, Pass, Status};
 use tidegate_core::reply::{Reader, UnixMillis};
 
 const QUICK: Duration = Duration::from_millis(10);

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use common::World;
 use common::dice::{Dice, for_seeds};
-use tidegate_core::allotment::Loan;
 use tidegate_core::engine::LoanRequest;
+use tidegate_core::limits::allowance::Loan;
 use tidegate_core::{Call, Nanos, Priority};
 
 const NAME: &str = "api/requests/1s";

@@ -241,7 +241,7 @@ fn a_backoff_window_of_a_removed_service_is_open_when_the_service_comes_back() {
 /// A driver that writes everything at once, and finds it again.
 fn written(
     engine: &mut Engine,
-    disk: &mut std::collections::BTreeMap<String, tidegate_core::kept::Kept>,
+    disk: &mut std::collections::BTreeMap<String, tidegate_core::limits::snapshot::Kept>,
     now: Nanos,
 ) {
     let pages = engine.pages(usize::MAX, now);
@@ -272,7 +272,7 @@ fn what_a_removed_service_spent_is_on_disk_until_it_no_longer_counts() {
     written(&mut engine, &mut disk, at(3));
     assert!(disk.contains_key("api/requests/1m"), "{:?}", disk.keys());
     // A crash, and a start with the service in the config.
-    let found = |disk: &std::collections::BTreeMap<String, tidegate_core::kept::Kept>| {
+    let found = |disk: &std::collections::BTreeMap<String, tidegate_core::limits::snapshot::Kept>| {
         let limits = disk.iter().map(|(name, kept)| (name.as_str().into(), kept.clone())).collect();
         Found { limits, crashed: true, ..Found::default() }
     };

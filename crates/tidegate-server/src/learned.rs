@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 use tidegate::{Gate, LearnedLimit, Lesson};
+use tidegate_core::Advice;
 use tidegate_core::engine::Slowed;
-use tidegate_core::learn::Advice;
 
 /// Returns what was learned about a limit. Fields without a finding are left out.
 pub(crate) fn of_limit(learned: &LearnedLimit) -> Value {
@@ -40,7 +40,7 @@ pub(crate) fn limits(gate: &Gate) -> Vec<Value> {
 /// left out, since some APIs carry keys in their paths.
 pub(crate) fn outputs(gate: &Gate) -> Vec<Value> {
     let outputs = gate.outputs();
-    let one = |seen: tidegate_core::learn::Experience<'_>| {
+    let one = |seen: tidegate_core::Experience<'_>| {
         json!({
             "service": seen.service,
             "model": seen.model,

@@ -1,7 +1,7 @@
 //! What a gate has learned from the upstream, to be shown and kept.
 
 use tidegate_core::engine::{Explained, LearnedLimit, Lesson, News, Outlook, Terms};
-use tidegate_core::learn::{Advice, Outputs};
+use tidegate_core::{Advice, Outputs};
 use tidegate_core::{Call, Priority};
 
 use crate::gate::Gate;

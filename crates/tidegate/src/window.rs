@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use tidegate_core::algorithm::SlidingWindow as Counter;
+use tidegate_core::limits::meters::SlidingWindow as Counter;
 use tidegate_core::{Nanos, Rate, RateError};
 
 use crate::clock::ClockSource;

@@ -8,7 +8,7 @@ use crate::admission::resources::Resources;
 use crate::admission::spend;
 use crate::calls::{Arrival, Grant};
 use crate::funding::loans;
-use crate::limit::{Limit, Spec};
+use crate::limits::limit::{Limit, Spec};
 use crate::model::call::Call;
 use crate::model::priority::Priority;
 use crate::model::route_limit::Use;

@@ -1,10 +1,10 @@
 //! The end of a call: slots come back, and the reservation becomes what the call really cost.
 
 use crate::admission::resources::Resources;
-use crate::algorithm::Meter;
 use crate::calls::{Grant, InFlightCall};
 use crate::funding::loans;
-use crate::limit::Counts;
+use crate::limits::limit::Counts;
+use crate::limits::meters::Meter;
 use crate::model::Id;
 use crate::model::call::Cost;
 use crate::model::dimension::Dimension;

@@ -1,9 +1,9 @@
 //! Spends the units of a call at every limit of its route, and records the call.
 
 use crate::admission::resources::Resources;
-use crate::algorithm::Meter;
 use crate::calls::{Grant, InFlightCall};
 use crate::funding::loans;
+use crate::limits::meters::Meter;
 use crate::model::priority::Priority;
 use crate::model::route_limit::Use;
 use crate::model::time::Nanos;

@@ -1,23 +1,22 @@
 //! Changes from outside: another config, a limit, a window; and what the lender says.
 
 use crate::admission::settle;
-use crate::algorithm::Meter;
-use crate::allotment::{Allotment, Loan};
 use crate::config::{Config, Limits, Problem, RateLimit, Reserve};
 use crate::engine::Engine;
 use crate::funding::book::{Book, SPAN};
 use crate::funding::{book, loans, restore};
 use crate::inspect::status;
 use crate::inspect::status::LimitStatus;
-use crate::kept::Impossible;
-use crate::learn::spread;
 use crate::lending::facts::{Facts, KeptBreaker, KeptWindow};
 use crate::lending::pages;
 use crate::lending::pages::Found;
 use crate::lending::pages::LoanRequest;
 use crate::lending::pages::Page;
 use crate::lending::pages::Unknown;
-use crate::limit::{Counts, Definition, Spec};
+use crate::limits::allowance::{Allowance, Loan};
+use crate::limits::limit::{Counts, Definition, Spec};
+use crate::limits::meters::Meter;
+use crate::limits::snapshot::Impossible;
 use crate::limits::store::{LOOP, mirrors};
 use crate::model::dimension::Dimension;
 use crate::model::fingerprint::Salt;
@@ -31,6 +30,7 @@ use crate::routing::{adopt, build, define, loop_table, loops, names, retire, sco
 use crate::scheduler::{marks, rebind};
 use crate::upstream::event::News;
 use crate::upstream::learned::LearnedLimit;
+use crate::upstream::learning::spread;
 use crate::upstream::{adaptive_concurrency, announce, backoff, inference, learned, review, slowdown};
 use hashbrown::HashMap;
 use std::collections::BTreeSet;
@@ -699,7 +699,7 @@ impl Engine {
     pub fn spend_from_loans(&mut self, name: &str, size: u64, now: Nanos) -> bool {
         let now = self.clock(now);
         let Some(limit) = names::limit_named(&self.res.base, name) else { return false };
-        self.res.base.limits[limit].lent = Some(Box::new(Allotment::new(size, now)));
+        self.res.base.limits[limit].lent = Some(Box::new(Allowance::new(size, now)));
         self.res.base.funding.lent_limits.insert(limit);
         self.res.base.limits.see_if_plain(limit);
         loans::want_loan(&mut self.res.base.funding, &mut self.res.base.limits, limit, 1, now);

@@ -1,8 +1,6 @@
 //! Looks at the engine.
 
 use crate::admission::fast_path;
-use crate::algorithm::Meter;
-use crate::breaker::Status;
 use crate::calls::Grant;
 use crate::config::SettleRule;
 use crate::engine::Engine;
@@ -17,6 +15,8 @@ use crate::inspect::status::BreakerStatus;
 use crate::inspect::status::LimitStatus;
 use crate::inspect::status::Place;
 use crate::inspect::{outlook, route, status};
+use crate::limits::breaker::Status;
+use crate::limits::meters::Meter;
 use crate::model::LimitId;
 use crate::model::call::Call;
 use crate::model::priority::Priority;

@@ -8,7 +8,7 @@
 //! What holds at every moment, whichever pages a crash leaves behind: what was spent since the page on disk was taken is at
 //! most what that page promises. For
 //!
-//! * a call goes only for units that are left of promises that are on disk ([`Allotment`]);
+//! * a call goes only for units that are left of promises that are on disk ([`Allowance`]);
 //! * of each limit one page at most is on its way;
 //! * a page promises what is left of those, which may be spent while it is on its way, and the units that are lent once
 //!   it is there. If it gets lost, the page before it still covers what was left;
@@ -32,9 +32,9 @@
 //! In-flight limits do the same with slots: a page promises how many more may be held than are. Those count as held after
 //! a crash, until their calls can be expected to have ended.
 
-use crate::kept::Kept;
-use crate::learn::durations::Durations;
-use crate::limit::Definition;
+use crate::funding::durations::Durations;
+use crate::limits::limit::Definition;
+use crate::limits::snapshot::Kept;
 use crate::limits::store::Limits;
 use crate::model::time::Nanos;
 use crate::model::{LimitId, ServiceId};

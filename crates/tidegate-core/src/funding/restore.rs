@@ -1,8 +1,8 @@
 //! After a restart: limits go on from their snapshots, and what may have been spent since counts as spent.
 
-use crate::algorithm::Meter;
 use crate::funding::book::Funding;
-use crate::kept::{Impossible, Kept};
+use crate::limits::meters::Meter;
+use crate::limits::snapshot::{Impossible, Kept};
 use crate::limits::store::Limits;
 use crate::model::LimitId;
 use crate::model::time::Nanos;

@@ -1,7 +1,7 @@
 //! The limits of a call's route, as they stand.
 
-use crate::algorithm::Meter;
-use crate::limit::Counts;
+use crate::limits::limit::Counts;
+use crate::limits::meters::Meter;
 use crate::limits::store::Limits;
 use crate::model::call::Call;
 use crate::model::dimension::Dimension;

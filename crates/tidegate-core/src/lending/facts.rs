@@ -1,6 +1,6 @@
 //! What is kept beside the limits: windows, breakers, what was learned.
 
-use crate::kept::is_zero;
+use crate::limits::snapshot::is_zero;
 use crate::model::time::Nanos;
 use crate::upstream::learned::LearnedLimit;
 use serde::{Deserialize, Serialize};

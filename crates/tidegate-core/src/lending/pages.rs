@@ -2,10 +2,10 @@
 
 use crate::funding::book;
 use crate::funding::book::{Funding, LONGEST, SPAN, size_of};
-use crate::kept::Kept;
-use crate::learn::durations::Durations;
+use crate::funding::durations::Durations;
 use crate::lending::facts::Facts;
-use crate::limit::Counts;
+use crate::limits::limit::Counts;
+use crate::limits::snapshot::Kept;
 use crate::limits::store::Limits;
 use crate::model::time::Nanos;
 use crate::model::{LimitId, SpecId};

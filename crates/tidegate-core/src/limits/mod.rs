@@ -1,5 +1,12 @@
 //! Limits: what may be spent, and what was.
 
+pub(crate) mod adjustment;
+pub mod allowance;
+pub mod breaker;
+pub(crate) mod contention;
 pub(crate) mod keys;
+pub(crate) mod limit;
+pub mod meters;
 pub(crate) mod retired;
+pub mod snapshot;
 pub(crate) mod store;

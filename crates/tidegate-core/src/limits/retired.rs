@@ -7,7 +7,7 @@
 //! Slots in flight are not kept: a call that ends after its limit was removed would have nowhere to give its slot back. A
 //! limit on calls in flight that comes back counts those that are in flight then.
 
-use crate::kept::Kept;
+use crate::limits::snapshot::Kept;
 use crate::model::time::Nanos;
 use hashbrown::HashMap;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! The store of limits: definitions and their instances, by id and by name.
 
-use crate::algorithm::UNBOUNDED;
 use crate::config::Reserve;
-use crate::limit::{Counts, Definition, Limit, Spec};
 use crate::limits::keys::{KeyLimits, NO_KEY, OF_KEY};
+use crate::limits::limit::{Counts, Definition, Limit, Spec};
+use crate::limits::meters::UNBOUNDED;
 use crate::limits::retired::Retired;
 use crate::model::call::Estimated;
 use crate::model::effects::{Effects, Served};

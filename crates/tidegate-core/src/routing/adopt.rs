@@ -1,7 +1,7 @@
 //! A limit that was just made takes up its snapshot, what a removed limit of its name had spent, and its first promise.
 
-use crate::allotment::{Allotment, Loan};
 use crate::funding::{book, loans, restore};
+use crate::limits::allowance::{Allowance, Loan};
 use crate::model::LimitId;
 use crate::model::time::Nanos;
 use crate::routing::names;
@@ -14,7 +14,7 @@ pub(crate) fn promise_for(base: &mut Base, limit: LimitId, now: Nanos) {
         return;
     }
     base.limits[limit].lent =
-        Some(Box::new(Allotment::new(book::promise_size(&base.funding, &base.limits, limit), now)));
+        Some(Box::new(Allowance::new(book::promise_size(&base.funding, &base.limits, limit), now)));
     base.funding.lent_limits.insert(limit);
     base.limits.see_if_plain(limit);
     let seed = base.limits.specs[base.limits[limit].spec].seed;

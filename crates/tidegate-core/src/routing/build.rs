@@ -1,8 +1,8 @@
 //! Lists the limits of a route: those of its levels, overlays, and throttles.
 
-use crate::algorithm::Meter;
 use crate::config::Reserve;
-use crate::limit::{Counts, Definition};
+use crate::limits::limit::{Counts, Definition};
+use crate::limits::meters::Meter;
 use crate::model::dimension::Dimension;
 use crate::model::pattern::Pattern;
 use crate::model::route_limit::Use;

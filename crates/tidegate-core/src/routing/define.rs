@@ -1,8 +1,8 @@
 //! Definitions of limits come into force, and limits are made from them.
 
-use crate::breaker::BreakerPolicy;
 use crate::config::{BreakerScope, Reserve, ServiceConfig};
-use crate::limit::{Counts, Definition, Limit, Spec};
+use crate::limits::breaker::BreakerPolicy;
+use crate::limits::limit::{Counts, Definition, Limit, Spec};
 use crate::limits::store::LOOP;
 use crate::model::time::Nanos;
 use crate::model::{LimitId, SpecId};

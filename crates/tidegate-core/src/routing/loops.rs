@@ -4,7 +4,7 @@
 //! nothing waiting, all its limits wholly available. A hand goes round over all loops, two steps for every
 //! new one, so a flood of new ids neither grows without end nor stops to clean up.
 
-use crate::limit::Limit;
+use crate::limits::limit::Limit;
 use crate::model::time::Nanos;
 use crate::model::{LimitId, LoopId};
 use crate::routing::loop_name::LoopName;

@@ -4,8 +4,8 @@
 //! limits of loops and API keys have the loop or the key in their names: the definition is found by the rest of the name,
 //! and the limit by the table of loops or keys. No look-up goes through all limits.
 
-use crate::limit::Counts;
 use crate::limits::keys::OF_KEY;
+use crate::limits::limit::Counts;
 use crate::model::{LimitId, ServiceId, SpecId};
 use crate::routing::loop_table;
 use crate::routing::state::Base;

@@ -1,6 +1,6 @@
 //! Limits that the config no longer has, or that are idle, are retired.
 
-use crate::kept::Kept;
+use crate::limits::snapshot::Kept;
 use crate::model::time::Nanos;
 use crate::model::{LimitId, SpecId};
 use crate::routing::state::Base;

@@ -1,7 +1,7 @@
 //! Which calls a scope covers, by the key that names it, and which routes it is on.
 
 use crate::config::BackoffConfig;
-use crate::limit::Counts;
+use crate::limits::limit::Counts;
 use crate::model::{LimitId, RouteId, RouteTag, SLOT, ServiceId, SpecId};
 use crate::routing::names;
 use crate::routing::overlay::Scope;

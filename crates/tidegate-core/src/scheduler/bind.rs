@@ -1,6 +1,6 @@
 //! Binds a lane to the limit that decides its time, and keeps the fair shares of loops there.
 
-use crate::contention::LaneKey;
+use crate::limits::contention::LaneKey;
 use crate::model::{LaneId, LimitId, LoopId, RouteId};
 use crate::routing::loop_table;
 use crate::routing::state::Base;

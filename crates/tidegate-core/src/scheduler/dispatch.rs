@@ -3,7 +3,7 @@
 use crate::admission::resources::Resources;
 use crate::admission::{settle, spend};
 use crate::calls::{Arrival, Grant};
-use crate::contention::LaneKey;
+use crate::limits::contention::LaneKey;
 use crate::model::priority::Priority;
 use crate::model::route_limit::Use;
 use crate::model::time::Nanos;

@@ -11,7 +11,7 @@
 //! either, but in parts: they are kept for the first lane until there are enough.
 
 use crate::admission::spend;
-use crate::algorithm::UNBOUNDED;
+use crate::limits::meters::UNBOUNDED;
 use crate::model::priority::Priority;
 use crate::model::time::Nanos;
 use crate::model::{LaneId, LimitId, Units};

@@ -4,7 +4,7 @@
 //! that came one right after the other and are alike form a *run*; most lanes are a single one. What a lane
 //! must be able to find, the first call that would fit, it finds by its runs, which stand in a tree.
 
-use crate::contention::LaneKey;
+use crate::limits::contention::LaneKey;
 use crate::model::call::Shape;
 use crate::model::priority::Priority;
 use crate::model::route_limit::Use;

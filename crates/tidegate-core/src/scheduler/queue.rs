@@ -1,6 +1,6 @@
 //! The queue at a limit: made when a call waits there, dropped when none does.
 
-use crate::contention::{Class, Contention};
+use crate::limits::contention::{Class, Contention};
 use crate::limits::store::Limits;
 use crate::model::LimitId;
 

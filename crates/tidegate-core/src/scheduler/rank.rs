@@ -6,7 +6,7 @@
 //! once as they come. Inside a base
 //! priority age plays no part: there it is start tag, then arrival.
 
-use crate::contention::LaneKey;
+use crate::limits::contention::LaneKey;
 use crate::model::time::{Nanos, whole_nanos};
 use crate::model::{LaneId, LimitId, RouteId};
 use crate::routing::state::Base;

@@ -1,6 +1,6 @@
 //! The state of the scheduler.
 
-use crate::contention::LaneKey;
+use crate::limits::contention::LaneKey;
 use crate::model::priority::Priority;
 use crate::model::time::Nanos;
 use crate::model::tree::{Sorted, Trees};

@@ -2,13 +2,13 @@
 
 use crate::calls::InFlightCall;
 use crate::config::AdaptiveConfig;
-use crate::learn::adaptive::Adaptive;
 use crate::model::SpecId;
 use crate::model::time::Nanos;
 use crate::routing::state::Base;
 use crate::routing::{define, names};
 use crate::upstream::announce;
 use crate::upstream::event::Lesson;
+use crate::upstream::learning::adaptive::Adaptive;
 use crate::upstream::state::Upstream;
 
 /// Has the bound on what is in flight adapt, or no longer.

@@ -1,7 +1,7 @@
 //! Announces events to observers.
 
-use crate::breaker::Effect;
 use crate::funding::book;
+use crate::limits::breaker::Effect;
 use crate::model::LimitId;
 use crate::routing::names;
 use crate::routing::state::Base;

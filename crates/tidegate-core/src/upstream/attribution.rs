@@ -11,7 +11,7 @@
 //!   what was believed of it before is forgotten.
 
 use crate::calls::InFlightCall;
-use crate::limit::{Counts, Definition};
+use crate::limits::limit::{Counts, Definition};
 use crate::model::dimension::Dimension;
 use crate::model::rate::Algorithm;
 use crate::model::route_limit::Use;

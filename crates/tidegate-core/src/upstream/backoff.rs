@@ -21,10 +21,10 @@
 //! to the row: calls that were in flight together are one refusal. An answered call ends the row. A window with a row
 //! is remembered for [`ROW_REMEMBERED`] after its end, so that a slow upstream does not start it over.
 
-use crate::algorithm::Meter;
 use crate::calls::InFlightCall;
 use crate::funding::book;
-use crate::limit::Limit;
+use crate::limits::limit::Limit;
+use crate::limits::meters::Meter;
 use crate::model::time::Nanos;
 use crate::model::{RouteId, SLOT, ServiceId};
 use crate::routing::overlay::{Overlay, Scope};

@@ -5,7 +5,7 @@
 //!
 //! * a wait that a reply or a report asks for lasts at most as long as the service's longest window explains, or as the
 //!   config's `backoff.max_wait` says;
-//! * the debt of a limit is at most [`MOST_DEBT`](crate::algorithm::MOST_DEBT) times N. What is above that is dropped,
+//! * the debt of a limit is at most [`MOST_DEBT`](crate::limits::meters::MOST_DEBT) times N. What is above that is dropped,
 //!   counted by limit, and announced.
 //!
 //! An operator is not bounded: [`Engine::set_backoff`] opens a window for any time.

@@ -1,10 +1,10 @@
 //! Calls report to the breaker that they went through; an open breaker refuses calls.
 
-use crate::algorithm::Meter;
-use crate::breaker::{Effect, Outcome};
 use crate::calls::{Arrival, Grant, InFlightCall};
 use crate::funding::book;
-use crate::limit::Limit;
+use crate::limits::breaker::{Effect, Outcome};
+use crate::limits::limit::Limit;
+use crate::limits::meters::Meter;
 use crate::model::Id;
 use crate::model::refusal::{Reason, Refusal};
 use crate::model::time::Nanos;

@@ -1,9 +1,9 @@
 //! When something that was learned is to be reviewed.
 
-use crate::learn::mirror::Mirror;
 use crate::model::LimitId;
 use crate::model::time::Nanos;
 use crate::routing::state::Base;
+use crate::upstream::learning::mirror::Mirror;
 use crate::upstream::state::Upstream;
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Usage by others on the same key: it is charged to our limits, and room is left for it.
 
-use crate::algorithm::Meter;
 use crate::funding::loans;
+use crate::limits::meters::Meter;
 use crate::model::LimitId;
 use crate::model::time::Nanos;
 use crate::routing::state::Base;

@@ -1,11 +1,9 @@
 //! Header sync: what a reply states about N, about how the upstream counts, and about what is left.
 
-use crate::algorithm::Meter;
 use crate::config::Headers;
 use crate::funding::loans;
-use crate::learn::evidence::Word;
-use crate::learn::mirror::{Mark, Mirror};
-use crate::limit::Definition;
+use crate::limits::limit::Definition;
+use crate::limits::meters::Meter;
 use crate::model::LimitId;
 use crate::model::dimension::Dimension;
 use crate::model::rate::{MAX_UNITS, Rate};
@@ -14,6 +12,8 @@ use crate::routing::state::Base;
 use crate::routing::{build, define, names};
 use crate::upstream::ended::Told;
 use crate::upstream::event::Lesson;
+use crate::upstream::learning::evidence::Word;
+use crate::upstream::learning::mirror::{Mark, Mirror};
 use crate::upstream::state::{Marked, ON_ITS_WAY, Upstream};
 use crate::upstream::{announce, external_usage};
 use std::time::Duration;

@@ -1,9 +1,7 @@
 //! Limits that are not stated are inferred from rejections, from latencies and from refunds.
 
 use crate::calls::InFlightCall;
-use crate::learn::ceiling::{Ceiling, Tally};
-use crate::learn::spread;
-use crate::limit::Counts;
+use crate::limits::limit::Counts;
 use crate::limits::store::is_timed;
 use crate::model::rate::Algorithm;
 use crate::model::time::Nanos;
@@ -11,6 +9,8 @@ use crate::model::{LimitId, SpecId};
 use crate::routing::state::Base;
 use crate::routing::{define, names};
 use crate::upstream::event::Lesson;
+use crate::upstream::learning::ceiling::{Ceiling, Tally};
+use crate::upstream::learning::spread;
 use crate::upstream::state::{Felt, Upstream};
 use crate::upstream::{announce, attribution, due};
 use std::time::Duration;

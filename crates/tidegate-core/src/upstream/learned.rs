@@ -1,7 +1,7 @@
 //! What was learned about a limit, to be shown and to be kept for the next start.
 
-use crate::learn::Learned;
-use crate::limit::Counts;
+use crate::limits::adjustment::Adjustment;
+use crate::limits::limit::Counts;
 use crate::model::LimitId;
 use crate::model::rate::Algorithm;
 use crate::routing::names;
@@ -55,8 +55,8 @@ pub(crate) fn learned_of(u: &Upstream, base: &Base, limit: LimitId) -> Option<Le
     let others = u.school.others_at(limit);
     // What is taken for granted before the first reply was not learned.
     let jitter = Some(spec.learned.jitter).filter(|jitter| *jitter != base.limits.apart).unwrap_or_default();
-    let known = Learned { jitter, remote: false, wary: false, ..spec.learned.clone() };
-    if known == Learned::default() && others == 0.0 {
+    let known = Adjustment { jitter, remote: false, wary: false, ..spec.learned.clone() };
+    if known == Adjustment::default() && others == 0.0 {
         return None;
     }
     Some(LearnedLimit {

@@ -14,6 +14,7 @@ pub(crate) mod external_usage;
 pub(crate) mod header_sync;
 pub(crate) mod inference;
 pub(crate) mod learned;
+pub(crate) mod learning;
 pub(crate) mod review;
 pub(crate) mod slowdown;
 pub(crate) mod state;

@@ -2,7 +2,7 @@
 
 use crate::calls::InFlightCall;
 use crate::config::{Headers, Limits};
-use crate::limit::{Counts, Definition};
+use crate::limits::limit::{Counts, Definition};
 use crate::limits::store::mirrors;
 use crate::model::time::Nanos;
 use crate::model::{CallId, LimitId, SpecId};

@@ -11,13 +11,13 @@
 
 use crate::calls::InFlightCall;
 use crate::config::RampConfig;
-use crate::learn::ramp::Ramp;
 use crate::model::time::Nanos;
 use crate::model::{ServiceId, SpecId};
 use crate::routing::overlay::Scope;
 use crate::routing::state::Base;
 use crate::routing::{define, scope};
 use crate::upstream::event::{Lesson, Slowed};
+use crate::upstream::learning::ramp::Ramp;
 use crate::upstream::state::{Paced, Upstream};
 use crate::upstream::{announce, due};
 

@@ -1,15 +1,15 @@
 //! What is known of upstreams: windows, breakers, and what replies teach.
 
-use crate::breaker::Pass;
-use crate::learn::adaptive::Adaptive;
-use crate::learn::ceiling::{Ceiling, Tally};
-use crate::learn::mirror::{Mark, Mirror};
-use crate::learn::overload::Overload;
-use crate::learn::ramp::Ramp;
-use crate::learn::spread::Spread;
+use crate::limits::breaker::Pass;
 use crate::model::time::Nanos;
 use crate::model::{LimitId, ServiceId, SpecId};
 use crate::upstream::event::{Bulletin, Lesson};
+use crate::upstream::learning::adaptive::Adaptive;
+use crate::upstream::learning::ceiling::{Ceiling, Tally};
+use crate::upstream::learning::mirror::{Mark, Mirror};
+use crate::upstream::learning::overload::Overload;
+use crate::upstream::learning::ramp::Ramp;
+use crate::upstream::learning::spread::Spread;
 use crate::upstream::window::Window;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;

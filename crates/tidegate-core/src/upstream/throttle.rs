@@ -1,7 +1,7 @@
 //! How many calls go throttled at once after a 429, where no bound is configured.
 
 use crate::config::Reserve;
-use crate::limit::{Counts, Definition, Spec};
+use crate::limits::limit::{Counts, Definition, Spec};
 use crate::model::dimension::Dimension;
 use crate::model::time::Nanos;
 use crate::model::{ServiceId, SpecId};

@@ -5,7 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use tidegate_core::Nanos;
-use tidegate_core::algorithm::{Boundary, FixedWindow, MOST_DEBT, Meter};
+use tidegate_core::limits::meters::{Boundary, FixedWindow, MOST_DEBT, Meter};
 
 use crate::fixed::FixedModel;
 use crate::model::{any_units, cases, follow, plans, rate};

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidegate_core::Nanos;
-use tidegate_core::algorithm::{Boundary, FixedWindow, MOST_DEBT, Meter};
+use tidegate_core::limits::meters::{Boundary, FixedWindow, MOST_DEBT, Meter};
 
 use crate::model::{Model, any_start, any_units, any_window, cases, follow, plans, rate};
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidegate_core::Nanos;
-use tidegate_core::algorithm::{InFlight, Meter};
+use tidegate_core::limits::meters::{InFlight, Meter};
 
 use crate::model::{Model, any_units, cases, follow, plans};
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidegate_core::Nanos;
-use tidegate_core::algorithm::{Meter, SlidingWindow};
+use tidegate_core::limits::meters::{Meter, SlidingWindow};
 
 use crate::bucket::BucketModel;
 use crate::model::{Model, any_start, any_units, any_window, cases, follow, plans, rate, some_amount};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate_core::algorithm::{MOST_DEBT, Meter, SlidingWindow};
+use tidegate_core::limits::meters::{MOST_DEBT, Meter, SlidingWindow};
 use tidegate_core::{Nanos, Rate};
 
 use crate::model::{Model, any_start, any_units, any_window, cases, follow, plans, rate};

@@ -1,7 +1,7 @@
 //! One limit's book, kept as plainly as possible: every unit with its time, and the definition read out
 //! over them. Written from what the limits promise, not from how the engine counts.
 
-use tidegate_core::algorithm::MOST_DEBT;
+use tidegate_core::limits::meters::MOST_DEBT;
 use tidegate_core::{Algorithm, Nanos, Rate};
 
 use super::plan::{Counts, Level, LimitPlan};

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tidegate_core::algorithm::{Boundary, Bucket, FixedWindow, InFlight, Meter, SlidingWindow};
 use tidegate_core::config::{RateLimit, Reserve};
+use tidegate_core::limits::meters::{Boundary, Bucket, FixedWindow, InFlight, Meter, SlidingWindow};
 use tidegate_core::{Algorithm, Dimension, Nanos, Priority};
 
 use super::scenario::{CallPlan, Event, HEAVY, LimitPlan, Place, Scenario, with_units};

@@ -7,9 +7,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tidegate_core::breaker::BreakerPolicy;
 use tidegate_core::config::BreakerConfig;
 use tidegate_core::engine::{BreakerState, Fate};
+use tidegate_core::limits::breaker::BreakerPolicy;
 use tidegate_core::{Engine, Nanos};
 
 use super::happening::Broken;

@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 use tidegate_core::engine::{Facts, Found, Page};
-use tidegate_core::kept::Kept;
+use tidegate_core::limits::snapshot::Kept;
 use tidegate_core::{Admission, Call, Config, Cost, Dimension, Engine, Grant, Nanos, Ticket, Verdict};
 
 use self::disk::Disk;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tidegate_core::learn::Outputs;
+use tidegate_core::Outputs;
 
 use super::retries::Retries;
 use super::source::{DraftKey, Source};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tidegate_core::allotment::Loan;
 use tidegate_core::config::RateLimit;
 use tidegate_core::engine::Terms;
+use tidegate_core::limits::allowance::Loan;
 use tidegate_core::{Algorithm, Nanos};
 
 use super::calls::Stage;

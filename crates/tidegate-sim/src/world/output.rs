@@ -4,7 +4,7 @@
 //! the service's vendor is known to count of such a call; the upstream counts what has come by the time that it knows
 //! of it, or reserves the most itself.
 
-use tidegate_core::learn::Outputs;
+use tidegate_core::Outputs;
 use tidegate_core::vendors::Estimate;
 use tidegate_core::{Call, Config, Cost, Dimension};
 

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tidegate_core::Outputs;
 use tidegate_core::engine::Found;
-use tidegate_core::learn::Outputs;
 use tidegate_core::{Reason, Refusal};
 
 use super::shared::{Inner, Shared};

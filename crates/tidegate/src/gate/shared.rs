@@ -15,8 +15,8 @@ use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
+use tidegate_core::Outputs;
 use tidegate_core::engine::{Arrived, ChangeError, Ended, LimitStatus, ServiceCounts};
-use tidegate_core::learn::Outputs;
 use tidegate_core::reply::UnixMillis;
 use tidegate_core::retry::Failure;
 use tidegate_core::{Call, Engine, Grant, Nanos, Refusal};

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, Transaction};
 use tidegate_core::engine::{Found, Page, Unknown};
-use tidegate_core::kept::Kept;
+use tidegate_core::limits::snapshot::Kept;
 use tidegate_core::{Nanos, Salt};
 
 use super::commits::Commits;

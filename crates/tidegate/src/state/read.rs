@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension};
 use tidegate_core::engine::{Found, Unknown};
-use tidegate_core::kept::Kept;
+use tidegate_core::limits::snapshot::Kept;
 use tidegate_core::{Nanos, Salt};
 
 use super::StateError;

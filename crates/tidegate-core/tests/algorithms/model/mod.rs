@@ -8,7 +8,7 @@ pub use plan::{Op, Plan, any_start, any_units, any_window, plans, some_amount};
 pub use questions::consistent;
 
 use proptest::prelude::ProptestConfig;
-use tidegate_core::algorithm::Meter;
+use tidegate_core::limits::meters::Meter;
 use tidegate_core::{Nanos, Rate};
 
 /// So many random plans, or `TIDEGATE_PLANS` times as many. What fails is printed and not written beside the

@@ -1,7 +1,7 @@
 //! The answers of one meter agree with one another, whatever it counts.
 
 use tidegate_core::Nanos;
-use tidegate_core::algorithm::Meter;
+use tidegate_core::limits::meters::Meter;
 
 use super::plan::Probe;
 

@@ -24,7 +24,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::stretches::{Range, Stretches};
-use crate::algorithm::{MOST_DEBT, UNBOUNDED};
+use crate::limits::meters::{MOST_DEBT, UNBOUNDED};
 use crate::model::rate::Rate;
 use crate::model::time::{Nanos, whole_nanos};
 

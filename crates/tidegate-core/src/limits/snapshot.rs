@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::algorithm::{Bucket, Meter, SlidingWindow};
-use crate::limit::{Counts, Definition};
+use crate::limits::limit::{Counts, Definition};
+use crate::limits::meters::{Bucket, Meter, SlidingWindow};
 use crate::model::rate::{Algorithm, MAX_UNITS, Rate};
 use crate::model::time::{Nanos, whole_nanos};
 

@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-use crate::algorithm::MOST_DEBT;
+use crate::limits::meters::MOST_DEBT;
 use crate::model::rate::Rate;
 use crate::model::time::{Nanos, whole_nanos};
 

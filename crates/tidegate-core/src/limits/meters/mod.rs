@@ -11,21 +11,21 @@
 //! * `spare(now, cost, withheld, at)`: how much may be taken now without moving a booking of `cost` at `at`.
 //! * `take`, `refund`, `charge`: spend, give back to where it came from, and add debt.
 
-mod bucket;
+mod bins;
 mod circuit;
-mod fixed;
+mod fixed_window;
 mod hold;
 mod in_flight;
-mod sliding;
-mod slots;
+mod sliding_window;
 mod stretches;
+mod token_bucket;
 
-pub use bucket::Bucket;
 pub use circuit::Circuit;
-pub use fixed::{Boundary, FixedWindow};
+pub use fixed_window::{Boundary, FixedWindow};
 pub use hold::Hold;
 pub use in_flight::InFlight;
-pub use sliding::SlidingWindow;
+pub use sliding_window::SlidingWindow;
+pub use token_bucket::Bucket;
 
 use crate::model::time::Nanos;
 

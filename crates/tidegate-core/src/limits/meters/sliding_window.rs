@@ -14,8 +14,8 @@
 
 use std::time::Duration;
 
-use super::slots::Slots;
-use crate::algorithm::{Bucket, MOST_DEBT, UNBOUNDED};
+use super::bins::Slots;
+use crate::limits::meters::{Bucket, MOST_DEBT, UNBOUNDED};
 use crate::model::rate::Rate;
 use crate::model::time::{Nanos, whole_nanos};
 

@@ -6,7 +6,7 @@
 //!
 //! Neither knows when something comes back: `earliest` answers "now" or "never".
 
-use crate::algorithm::UNBOUNDED;
+use crate::limits::meters::UNBOUNDED;
 use crate::model::time::Nanos;
 
 /// Units in flight against a bound.

@@ -45,7 +45,7 @@ impl Held {
 
 /// What is left of the loans of one limit.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Allotment {
+pub(crate) struct Allowance {
     /// The one that ends first is spent first. Spent ones stay for a while: something may come back.
     loans: Vec<Held>,
     /// How many units a whole loan has; it is topped up when half is left.
@@ -71,9 +71,9 @@ pub(crate) struct Allotment {
     pace: (u64, Duration),
 }
 
-impl Allotment {
-    pub fn new(size: u64, now: Nanos) -> Allotment {
-        Allotment { size: size.max(1), known_since: now, ..Allotment::default() }
+impl Allowance {
+    pub fn new(size: u64, now: Nanos) -> Allowance {
+        Allowance { size: size.max(1), known_since: now, ..Allowance::default() }
     }
 
     pub fn room(&self, now: Nanos) -> u64 {
@@ -122,7 +122,7 @@ impl Allotment {
         }
     }
 
-    /// Undoes [`Allotment::try_spend_quickly`] or [`Allotment::spend`] at the same moment.
+    /// Undoes [`Allowance::try_spend_quickly`] or [`Allowance::spend`] at the same moment.
     pub fn put_back(&mut self, units: u64, now: Nanos) {
         self.spent = self.spent.saturating_sub(units);
         let mut left = units;

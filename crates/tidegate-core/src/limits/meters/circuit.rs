@@ -1,8 +1,8 @@
 //! A circuit breaker as a call meets it: a limit of slots. Closed it has any number of them, open none, half-open
 //! as many as there are probes.
 
-use crate::algorithm::UNBOUNDED;
-use crate::breaker::{Breaker, BreakerPolicy, Status};
+use crate::limits::breaker::{Breaker, BreakerPolicy, Status};
+use crate::limits::meters::UNBOUNDED;
 use crate::model::time::Nanos;
 
 /// A breaker on the way of calls.

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
-use crate::algorithm::{Boundary, Bucket, Circuit, FixedWindow, Hold, InFlight, Meter, SlidingWindow};
-use crate::allotment::Allotment;
-use crate::breaker::BreakerPolicy;
 use crate::config::{Origin, RateLimit, Reserve};
-use crate::contention::Contention;
-use crate::learn::Learned;
+use crate::limits::adjustment::Adjustment;
+use crate::limits::allowance::Allowance;
+use crate::limits::breaker::BreakerPolicy;
+use crate::limits::contention::Contention;
+use crate::limits::meters::{Boundary, Bucket, Circuit, FixedWindow, Hold, InFlight, Meter, SlidingWindow};
 use crate::model::dimension::Dimension;
 use crate::model::priority::Priority;
 use crate::model::rate::{Algorithm, Rate, WindowName};
@@ -102,7 +102,7 @@ impl Definition {
     }
 
     /// What is in force of this, by what was learned.
-    pub fn with(&self, learned: &Learned) -> Definition {
+    pub fn with(&self, learned: &Adjustment) -> Definition {
         let Counts::Rate { dimension, rate, algorithm, burst, calendar, .. } = &self.counts else {
             return self.with_slots(learned);
         };
@@ -144,7 +144,7 @@ impl Definition {
     }
 
     /// The same of a bound on what is in flight: only a concurrency follows how the upstream does.
-    fn with_slots(&self, learned: &Learned) -> Definition {
+    fn with_slots(&self, learned: &Adjustment) -> Definition {
         let Counts::Concurrency(most) = self.counts else { return self.clone() };
         let bound = learned.slowed(learned.slots.unwrap_or(most).min(most));
         Definition { counts: Counts::Concurrency(bound), ..self.clone() }
@@ -277,7 +277,7 @@ pub(crate) struct Spec {
     /// What is in force: what is written, by what was learned.
     pub definition: Definition,
     pub written: Definition,
-    pub learned: Learned,
+    pub learned: Adjustment,
     pub withheld: [u64; 4],
     /// What stands before the suffix: the level. Instances of loops and keys put their own id in.
     pub level: Arc<str>,
@@ -297,7 +297,7 @@ impl Spec {
     pub fn new(level: &str, definition: Definition) -> Spec {
         let (withheld, suffix) = (definition.withheld(definition.whole()), definition.suffix());
         let name = format!("{level}/{suffix}").into();
-        let (level, written, learned) = (level.into(), definition.clone(), Learned::default());
+        let (level, written, learned) = (level.into(), definition.clone(), Adjustment::default());
         Spec {
             withheld,
             suffix: suffix.into(),
@@ -358,7 +358,7 @@ pub(crate) struct Limit {
     pub mirrored: bool,
     pub meter: Meter,
     /// Whose units these are, if they are lent.
-    pub lent: Option<Box<Allotment>>,
+    pub lent: Option<Box<Allowance>>,
     /// Who waits here or holds a booking that passes through.
     pub contention: Option<Box<Contention>>,
 }

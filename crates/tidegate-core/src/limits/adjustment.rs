@@ -1,32 +1,6 @@
-//! What the upstream teaches about its limits.
-//!
-//! Each part is a small state machine of its own, told what happened and asked what follows:
-//!
-//! * `mirror`: what replies say is left, beside what we know we took. The difference is what others took.
-//! * `evidence`: whether an upstream that says when it is full again counts as a bucket does.
-//! * `ceiling`: a limit that nobody states, learned from being turned away.
-//! * `spread`: how much calls overtake each other on their way, at most, and how long replies take.
-//! * `overload`: an upstream that fails too often, and the slower pace that is right then.
-//! * `ramp`: the slower pace that is right after a time without calls.
-//! * `adaptive`: how many calls in flight an upstream copes with.
-//! * [`Outputs`]: how much output calls have.
-//!
-//! `Learned` is what all of it comes to for one limit: how the definition that is in force differs from the one
-//! that was written.
-
-pub(crate) mod adaptive;
-pub(crate) mod ceiling;
-pub(crate) mod durations;
-pub(crate) mod evidence;
-pub(crate) mod mirror;
-mod outputs;
-pub(crate) mod overload;
-pub(crate) mod ramp;
-pub(crate) mod spread;
+//! How the definition of a limit that is in force differs from the one that was written.
 
 use std::time::Duration;
-
-pub use outputs::{Advice, Experience, KeptOutputs, Outputs};
 
 /// The most of N that is left alone for others: the guard must not become the limit.
 const MOST_GUARDED: u64 = 50;
@@ -36,7 +10,7 @@ const SURE: Duration = Duration::from_millis(25);
 
 /// How the definition in force differs from the one that was written.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Learned {
+pub(crate) struct Adjustment {
     /// N, as replies state it, and whether it may lift what is written.
     pub units: Option<u64>,
     pub lifts: bool,
@@ -61,9 +35,9 @@ pub(crate) struct Learned {
     pub slots: Option<u64>,
 }
 
-impl Default for Learned {
-    fn default() -> Learned {
-        Learned {
+impl Default for Adjustment {
+    fn default() -> Adjustment {
+        Adjustment {
             units: None,
             lifts: false,
             bucket: None,
@@ -79,7 +53,7 @@ impl Default for Learned {
     }
 }
 
-impl Learned {
+impl Adjustment {
     /// N as far as it is told; what is written is a ceiling, or a guess.
     pub fn told(&self, written: u64) -> u64 {
         match self.units {

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use crate::algorithm::UNBOUNDED;
+use crate::limits::meters::UNBOUNDED;
 use crate::model::time::Nanos;
 
 /// How far apart calls go in the first second after the end.
