@@ -127,7 +127,7 @@ pub(crate) fn arrive(base: &mut Base, skeleton: RouteId, call: &Call, now: Nanos
 #[inline(always)]
 fn on_behalf_of(base: &mut Base, skeleton: RouteId, call: &Call, now: Nanos) -> (LoopId, Priority) {
     let loop_ = loops::loop_for(base, call.said.loop_id.as_ref(), now);
-    (loop_, call.said.priority.unwrap_or(base.routing.skeletons[skeleton].priority))
+    (loop_, call.said.priority.unwrap_or(base.routing.skeletons[skeleton].terms.priority))
 }
 
 /// Lets a call go that fits, if nobody waits at any of its limits. Else it has arrived, and it is for others to say

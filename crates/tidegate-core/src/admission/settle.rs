@@ -75,7 +75,7 @@ pub(crate) fn finish_call(
 pub(crate) fn is_counted(base: &Base, call: &InFlightCall, fate: &Fate) -> bool {
     let service = base.routing.skeletons[call.skeleton].service;
     match fate {
-        Fate::TurnedAway { .. } | Fate::OutOfQuota => base.routing.services[service].failures_count,
+        Fate::TurnedAway { .. } | Fate::OutOfQuota => base.routing.services[service].replies.failures_count,
         Fate::Unreached | Fate::Unprocessed => false,
         Fate::Answered | Fate::Failed { .. } | Fate::Unknown => true,
     }
@@ -91,7 +91,7 @@ fn settle(
     now: Nanos,
 ) -> bool {
     let grant = res.calls[&grant].clone();
-    let keep = res.base.routing.skeletons[grant.skeleton].keep;
+    let keep = res.base.routing.skeletons[grant.skeleton].terms.keep;
     end(res, &grant, waited_for, |res, limit, slot, reserved| {
         let dimension = res.base.routing.skeletons[grant.skeleton].layout.dimension(slot);
         let stated = dimension.zip(actual).filter(|(dimension, actual)| actual.states(dimension));
@@ -187,7 +187,7 @@ fn end_throttled(base: &mut Base, grant: &InFlightCall) -> bool {
     if grant.penalty == 0 {
         return false;
     }
-    let throttles = base.routing.skeletons[grant.skeleton].throttles.clone();
+    let throttles = base.routing.skeletons[grant.skeleton].throttle.limits.clone();
     for &(limit, slot) in &throttles {
         if base.limits[limit].since <= grant.epoch {
             base.limits[limit].release(grant.units[slot as usize]);
@@ -268,8 +268,12 @@ fn end(
         index += 1;
         // A limit made after the grant was given has nothing of it, nor has one that holds others only.
         let held = &res.base.limits[limit];
-        let throttles = res.base.routing.skeletons[skeleton].throttled
-            && res.base.routing.skeletons[skeleton].throttles.iter().any(|(throttle, _)| *throttle == limit);
+        let throttles = res.base.routing.skeletons[skeleton].throttle.active
+            && res.base.routing.skeletons[skeleton]
+                .throttle
+                .limits
+                .iter()
+                .any(|(throttle, _)| *throttle == limit);
         if held.since > grant.epoch || !held.meter.counts() || throttles {
             continue;
         }

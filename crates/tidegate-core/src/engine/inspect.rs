@@ -38,7 +38,7 @@ impl Engine {
     /// How long calls of a service wait unless they say otherwise, if the config says so.
     #[must_use]
     pub fn timeout_of(&self, service: &str) -> Option<Duration> {
-        self.res.base.routing.services[names::service_named(&self.res.base, service)?].timeout
+        self.res.base.routing.services[names::service_named(&self.res.base, service)?].queue.timeout
     }
 
     /// Every breaker, by name.
@@ -73,7 +73,7 @@ impl Engine {
         let loop_ = loop_table::known_loop(&self.res.base, call);
         let class = route::class_of(&self.res.base, skeleton, call);
         let route = find::route_of(&self.res.base, skeleton, loop_);
-        if !self.res.base.routing.skeletons[skeleton].observe {
+        if !self.res.base.routing.skeletons[skeleton].terms.observe {
             self.res.base.limits.fit_units(&mut units, &route, class, call.said.estimated);
         }
         let mut passages: Vec<Passage> = route
@@ -293,7 +293,7 @@ impl Engine {
                 (reason, limit) => Err(Refusal { reason, limit, ..refusal }),
             };
         }
-        if self.res.base.routing.skeletons[skeleton].observe {
+        if self.res.base.routing.skeletons[skeleton].terms.observe {
             return Ok(Outlook::Goes);
         }
         Ok(outlook::look_ahead(&mut self.scheduler, &mut self.res.base, &arrival, call, now))

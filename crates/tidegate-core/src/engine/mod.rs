@@ -343,8 +343,8 @@ impl Engine {
 
     /// A service that is only observed holds nothing back: what does not fit is counted all the same.
     fn observe(&mut self, arrival: &Arrival, call: &Call, now: Nanos) -> Option<Grant> {
-        let Skeleton { observe, penalty, service, .. } = self.res.base.routing.skeletons[arrival.skeleton];
-        if !observe {
+        let Skeleton { ref terms, penalty, service, .. } = self.res.base.routing.skeletons[arrival.skeleton];
+        if !terms.observe {
             return None;
         }
         // A throttled call comes this way though it may fit.
@@ -373,7 +373,7 @@ impl Engine {
         let skeleton = self.scheduler.lanes[lane].skeleton;
         let service = self.res.base.routing.skeletons[skeleton].service;
         let rosters = self.scheduler.rosters.of(service);
-        if Roster::waiting(rosters) <= self.res.base.routing.services[service].max_waiting {
+        if Roster::waiting(rosters) <= self.res.base.routing.services[service].queue.max_waiting {
             return Ok(());
         }
         // The lowest priority; in it the loop with the most waiting for its weight; of that one the latest.

@@ -127,7 +127,7 @@ pub struct Explained {
 }
 
 pub(crate) fn class_of(base: &Base, skeleton: RouteId, call: &Call) -> Priority {
-    call.said.priority.unwrap_or(base.routing.skeletons[skeleton].priority)
+    call.said.priority.unwrap_or(base.routing.skeletons[skeleton].terms.priority)
 }
 
 pub(crate) fn stand(limits: &mut Limits, limit: LimitId, now: Nanos) -> Stand {

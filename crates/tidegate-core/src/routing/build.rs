@@ -8,6 +8,7 @@ use crate::model::pattern::Pattern;
 use crate::model::route_limit::Use;
 use crate::model::time::Nanos;
 use crate::model::{LimitId, RouteId, SLOT, SpecId};
+use crate::routing::route::RouteTerms;
 use crate::routing::state::Base;
 use crate::routing::{define, scope};
 use std::collections::BTreeSet;
@@ -36,7 +37,7 @@ pub(crate) fn route_skeleton(base: &mut Base, index: RouteId, now: Nanos) {
     let loop_type = key.loop_type.as_ref().and_then(|name| base.routing.loop_types.get(name)).cloned();
     specs.extend(loop_type.iter().flat_map(|loop_type| &loop_type.specs));
     let (observe, keep, penalty) =
-        (service.observe, service.keep, service.backoff.byte_penalty_multiplier.max(1));
+        (service.observe, service.keep, service.replies.backoff.byte_penalty_multiplier.max(1));
     let endpoints = &service.breakers.endpoints;
     let own = endpoints.iter().find(|(pattern, _)| Some(pattern) == key.endpoint.as_ref());
     specs.extend(own.map(|(_, spec)| *spec).or(service.breakers.others));
@@ -71,22 +72,24 @@ pub(crate) fn route_skeleton(base: &mut Base, index: RouteId, now: Nanos) {
         || uses.iter().any(|(limit, _)| budget(base.limits[*limit].spec))
         || base.routing.loop_specs.iter().any(|spec| budget(*spec));
     let skeleton = &mut base.routing.skeletons[index];
-    skeleton.throttled = throttled;
+    skeleton.throttle.active = throttled;
     skeleton.penalty = if throttled && dearer { penalty } else { 0 };
     if throttled {
         skeleton.uses.extend(&throttles);
     }
     skeleton.uses.extend(windows);
     skeleton.slots = slots;
-    skeleton.throttles = throttles;
+    skeleton.throttle.limits = throttles;
     skeleton.breaker = breaker;
     see_what_is_mirrored(base, index);
     let skeleton = &mut base.routing.skeletons[index];
     skeleton.loop_slots = loop_slots;
-    skeleton.observe = observe;
-    skeleton.keep = keep;
-    skeleton.priority = loop_type.as_ref().and_then(|t| t.priority).unwrap_or_default();
-    skeleton.inverse = loop_type.map_or(1 << 32, |t| t.inverse);
+    skeleton.terms = RouteTerms {
+        priority: loop_type.as_ref().and_then(|t| t.priority).unwrap_or_default(),
+        inverse: loop_type.map_or(1 << 32, |t| t.inverse),
+        observe,
+        keep,
+    };
 }
 
 fn slot_of(base: &Base, skeleton: RouteId, spec: SpecId) -> u8 {

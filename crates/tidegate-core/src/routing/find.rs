@@ -8,6 +8,7 @@ use crate::model::route_limit::Use;
 use crate::model::time::Nanos;
 use crate::model::{LimitId, LoopId, RouteId, SpecId};
 use crate::routing::layout::Layout;
+use crate::routing::route::{RouteTerms, Throttle};
 use crate::routing::route::{Skeleton, SkeletonKey};
 use crate::routing::state::{Base, MAX_KEY_SKELETONS};
 use crate::routing::{build, names, retire, scope};
@@ -81,16 +82,12 @@ fn make_skeleton(base: &mut Base, key: SkeletonKey, now: Nanos) -> RouteId {
         loop_slots: Vec::new(),
         layout: Layout::default(),
         slots: Vec::new(),
-        throttles: Vec::new(),
-        throttled: false,
+        throttle: Throttle::default(),
         penalty: 0,
         breaker: LimitId::NIL,
         mirrored: Vec::new(),
         noted: false,
-        priority: Priority::Normal,
-        inverse: 1 << 32,
-        observe: false,
-        keep: false,
+        terms: RouteTerms { priority: Priority::Normal, inverse: 1 << 32, observe: false, keep: false },
         in_flight: 0,
         lanes: 0,
         granted: 0,

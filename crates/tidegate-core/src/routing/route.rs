@@ -36,10 +36,6 @@ pub(crate) struct Skeleton {
     pub layout: Layout,
     /// The limits that count what is in flight, those on throttled calls apart.
     pub slots: Vec<Use>,
-    /// The limits on throttled calls; part of `uses` while calls go throttled.
-    pub throttles: Vec<Use>,
-    /// Whether calls go throttled.
-    pub throttled: bool,
     /// How many times bytes count in flight, if calls go throttled and that makes a difference; else zero.
     pub penalty: u16,
     /// The limit that is a breaker, if there is one.
@@ -48,13 +44,29 @@ pub(crate) struct Skeleton {
     pub mirrored: Vec<Use>,
     /// Whether something is to be remembered of each call: a breaker or such a limit is on its way.
     pub noted: bool,
+    pub in_flight: u32,
+    pub lanes: u32,
+    /// How many calls went this way. They are of its service's count even when it is used for another.
+    pub granted: u64,
+    pub terms: RouteTerms,
+    pub throttle: Throttle,
+}
+
+/// What the config says about calls of a route.
+#[derive(Clone, Debug)]
+pub(crate) struct RouteTerms {
     pub priority: Priority,
     /// 2³² divided by the weight.
     pub inverse: u64,
     pub observe: bool,
     pub keep: bool,
-    pub in_flight: u32,
-    pub lanes: u32,
-    /// How many calls went this way. They are of its service's count even when it is used for another.
-    pub granted: u64,
+}
+
+/// What calls of a route pass in addition while they go throttled.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Throttle {
+    /// The limits on throttled calls; part of `uses` while calls go throttled.
+    pub limits: Vec<Use>,
+    /// Whether calls go throttled.
+    pub active: bool,
 }

@@ -99,7 +99,8 @@ pub(crate) fn key_of(base: &Base, scope: &Scope) -> Arc<str> {
 /// The rules of the service that a window belongs to; one over several has the usual ones.
 pub(crate) fn rules_of(base: &Base, scope: &Scope) -> BackoffConfig {
     let service = service_in(base, scope);
-    service.map_or_else(BackoffConfig::default, |service| base.routing.services[service].backoff.clone())
+    service
+        .map_or_else(BackoffConfig::default, |service| base.routing.services[service].replies.backoff.clone())
 }
 
 /// The only service whose calls a window holds, if there is one.

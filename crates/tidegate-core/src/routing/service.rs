@@ -31,20 +31,8 @@ pub(crate) struct Service {
     pub per_key: bool,
     pub observe: bool,
     pub keep: bool,
-    pub aging: u64,
-    /// In millionths.
-    pub aging_share: i128,
-    pub timeout: Option<std::time::Duration>,
-    pub max_waiting: usize,
     /// What has a breaker: endpoints by pattern, and all others.
     pub breakers: Breakers,
-    /// Whether calls that wait are refused when a breaker opens.
-    pub fail_queued: bool,
-    pub backoff: BackoffConfig,
-    /// Whether a call that was turned away counts at the upstream all the same.
-    pub failures_count: bool,
-    /// What replies may do to limits.
-    pub headers: Headers,
     /// Models that no pattern names and that have routes of their own.
     pub other_models: Vec<Arc<str>>,
     pub counts: ServiceCounts,
@@ -52,6 +40,30 @@ pub(crate) struct Service {
     pub ramps: bool,
     /// No longer in the config.
     pub gone: bool,
+    pub queue: QueueRules,
+    pub replies: ReplyRules,
+}
+
+/// How calls of a service wait.
+#[derive(Debug, Default)]
+pub(crate) struct QueueRules {
+    pub aging: u64,
+    /// In millionths.
+    pub aging_share: i128,
+    pub timeout: Option<std::time::Duration>,
+    pub max_waiting: usize,
+}
+
+/// What replies of a service do.
+#[derive(Debug, Default)]
+pub(crate) struct ReplyRules {
+    /// Whether calls that wait are refused when a breaker opens.
+    pub fail_queued: bool,
+    pub backoff: BackoffConfig,
+    /// Whether a call that was turned away counts at the upstream all the same.
+    pub failures_count: bool,
+    /// What replies may do to limits.
+    pub headers: Headers,
 }
 
 /// The breakers of a service.
@@ -66,14 +78,15 @@ impl Service {
         self.per_key = config.per_key;
         self.observe = config.mode == Mode::Observe;
         self.keep = config.settle == SettleRule::Keep;
-        self.aging = crate::model::time::whole_nanos(config.queue.aging).max(1_000_000);
-        self.aging_share = (config.queue.aging_share * 1e6) as i128;
-        self.timeout = config.queue.timeout;
-        self.max_waiting = config.queue.max_waiting;
-        self.fail_queued = config.breaker.as_ref().is_some_and(|breaker| breaker.queued == Queued::Fail);
-        self.backoff = config.backoff.clone();
-        self.failures_count = config.failures_count;
-        self.headers = config.headers;
+        self.queue.aging = crate::model::time::whole_nanos(config.queue.aging).max(1_000_000);
+        self.queue.aging_share = (config.queue.aging_share * 1e6) as i128;
+        self.queue.timeout = config.queue.timeout;
+        self.queue.max_waiting = config.queue.max_waiting;
+        self.replies.fail_queued =
+            config.breaker.as_ref().is_some_and(|breaker| breaker.queued == Queued::Fail);
+        self.replies.backoff = config.backoff.clone();
+        self.replies.failures_count = config.failures_count;
+        self.replies.headers = config.headers;
         self.gone = false;
     }
 }

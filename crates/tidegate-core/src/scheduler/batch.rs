@@ -43,9 +43,9 @@ pub(crate) fn join(
     now: Nanos,
 ) -> Option<Ticket> {
     let lane = lanes::lane_of(s, arrival)?;
-    let Skeleton { service, breaker, observe, .. } = base.routing.skeletons[arrival.skeleton];
+    let Skeleton { service, breaker, ref terms, .. } = base.routing.skeletons[arrival.skeleton];
     let waiting = Roster::waiting(s.rosters.of(service));
-    if !breaker.is_nil() || observe || waiting >= base.routing.services[service].max_waiting {
+    if !breaker.is_nil() || terms.observe || waiting >= base.routing.services[service].queue.max_waiting {
         return None;
     }
     let Lane { tail, len, bound, ref route, .. } = s.lanes[lane];

@@ -18,7 +18,7 @@ pub(crate) fn bind(s: &mut Scheduler, base: &mut Base, lane: LaneId, limit: Limi
     let Lane { ref route, loop_, class, skeleton, .. } = s.lanes[lane];
     let route = route.clone();
     let slot = route.iter().find(|(id, _)| *id == limit).map_or(0, |(_, slot)| *slot);
-    let inverse = base.routing.skeletons[skeleton].inverse;
+    let inverse = base.routing.skeletons[skeleton].terms.inverse;
     let demand = s.lanes[lane].demand[slot as usize];
 
     pin_flow(base, limit, class as u8, loop_);
@@ -162,7 +162,7 @@ pub(crate) fn charge_flow(
         return;
     }
     pin_flow(base, limit, class, loop_);
-    let inverse = i128::from(base.routing.skeletons[skeleton].inverse);
+    let inverse = i128::from(base.routing.skeletons[skeleton].terms.inverse);
     let Some(contention) = base.limits[limit].contention.as_mut() else { return };
     let Some(held) = contention.classes[class as usize].as_mut() else { return };
     let vtime = held.vtime;

@@ -91,7 +91,7 @@ fn ahead_of_lane(s: &Scheduler, base: &Base, lane: LaneId, limit: LimitId, slot:
     let higher = contention.classes[class as usize + 1..].iter().flatten().map(|class| class.demand);
     let mut ahead = higher.fold(0_u128, u128::saturating_add);
     if let Some(held) = &contention.classes[class as usize] {
-        let inverse = u128::from(base.routing.skeletons[skeleton].inverse);
+        let inverse = u128::from(base.routing.skeletons[skeleton].terms.inverse);
         let mine = if bound == limit { s.lanes[lane].demand[slot as usize] } else { 0 };
         let start = held.tag(loop_).saturating_add(own.saturating_mul(inverse));
         // While this loop's tag goes from the virtual time to `start`, each other loop is served its
@@ -126,7 +126,7 @@ pub(crate) fn ranked_ahead(
     let Lane { bound, class, key: (own_tag, ..), skeleton, loop_, ref route, .. } = s.lanes[lane];
     let Some(contention) = &base.limits[limit].contention else { return 0 };
     let slot = route.iter().find(|(id, _)| *id == limit).map_or(0, |(_, slot)| *slot);
-    let inverse = u128::from(base.routing.skeletons[skeleton].inverse);
+    let inverse = u128::from(base.routing.skeletons[skeleton].terms.inverse);
     let tag = match &contention.classes[class as usize] {
         Some(held) if bound != limit => held.tag(loop_),
         _ => own_tag,
@@ -154,7 +154,7 @@ pub(crate) fn ranked_ahead(
 /// The start tags that the calls of a lane will have at the limit that holds the lane, and their arrivals.
 fn start_tags(s: &Scheduler, base: &Base, lane: LaneId) -> impl Iterator<Item = (u128, u64)> {
     let Lane { slot, skeleton, key: (mut tag, ..), .. } = s.lanes[lane];
-    let inverse = u128::from(base.routing.skeletons[skeleton].inverse);
+    let inverse = u128::from(base.routing.skeletons[skeleton].terms.inverse);
     lanes::calls_of(s, lane).map(move |call| {
         let cost = u128::from(lanes::run_of(s, call).like.units[slot as usize]);
         let start = tag;

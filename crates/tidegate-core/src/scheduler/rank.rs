@@ -56,7 +56,7 @@ pub(crate) fn has_credit(s: &Scheduler, base: &Base, limit: LimitId, lane: LaneI
 /// millionths.
 fn credit_rule(base: &Base, limit: LimitId, skeleton: RouteId) -> (u64, i128) {
     let service = base.routing.skeletons[skeleton].service;
-    let share = base.routing.services[service].aging_share;
+    let share = base.routing.services[service].queue.aging_share;
     let whole = base.limits.specs[base.limits[limit].spec].definition.whole();
     let cap = (whole as u128 * share as u128 / MILLION as u128) as u64;
     (cap.max(1), share)
@@ -72,7 +72,7 @@ pub(crate) fn level(s: &Scheduler, base: &Base, lane: LaneId, now: Nanos) -> u64
 
 fn aging_of(s: &Scheduler, base: &Base, lane: LaneId) -> u64 {
     let skeleton = &base.routing.skeletons[s.lanes[lane].skeleton];
-    base.routing.services[skeleton.service].aging
+    base.routing.services[skeleton.service].queue.aging
 }
 
 /// When the order at a limit changes by age alone, the lanes staying as they are.

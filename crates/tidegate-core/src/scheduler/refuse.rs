@@ -22,7 +22,7 @@ pub(crate) fn fit_or_refuse(
     call: &Call,
     now: Nanos,
 ) -> Result<(), Refusal> {
-    if base.routing.skeletons[arrival.skeleton].observe {
+    if base.routing.skeletons[arrival.skeleton].terms.observe {
         return Ok(());
     }
     let own;

@@ -336,8 +336,8 @@ fn length_changed(
 
 pub(crate) fn count_waiting(s: &mut Scheduler, base: &mut Base, lane: LaneId, by: i32) {
     let Lane { skeleton, class, roster, .. } = s.lanes[lane];
-    let Skeleton { service, inverse, .. } = base.routing.skeletons[skeleton];
-    s.rosters.of(service)[class as usize].count(roster, inverse, by);
+    let Skeleton { service, ref terms, .. } = base.routing.skeletons[skeleton];
+    s.rosters.of(service)[class as usize].count(roster, terms.inverse, by);
 }
 
 pub(crate) fn drop_lane(s: &mut Scheduler, base: &mut Base, lane: LaneId) {

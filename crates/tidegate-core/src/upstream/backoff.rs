@@ -145,7 +145,7 @@ fn open_window(u: &mut Upstream, base: &mut Base, index: usize, span: Duration, 
         hold.shut(until, pace);
     }
     let concerned = scope::concerned(base, index);
-    let free = |skeleton: &RouteId| !base.routing.skeletons[*skeleton].throttled;
+    let free = |skeleton: &RouteId| !base.routing.skeletons[*skeleton].throttle.active;
     let newly: BTreeSet<RouteId> = concerned.iter().copied().filter(free).collect();
     build::reroute(base, &newly, now);
     base.effects.revisit.extend(concerned);
@@ -241,7 +241,7 @@ pub(crate) fn end_tails(u: &mut Upstream, base: &mut Base, now: Nanos) {
     let is_over = |index: &usize| base.routing.overlays[*index].tail <= now;
     let over: Vec<usize> = (0..u.windows.len()).filter(is_over).collect();
     let concerned = over.into_iter().flat_map(|index| scope::concerned(base, index));
-    let throttled = |skeleton: &RouteId| base.routing.skeletons[*skeleton].throttled;
+    let throttled = |skeleton: &RouteId| base.routing.skeletons[*skeleton].throttle.active;
     let freed: BTreeSet<RouteId> = concerned.filter(throttled).collect();
     build::reroute(base, &freed, now);
     forget_windows(u, base, now);

@@ -48,7 +48,7 @@ pub(crate) fn bounded_wait(
 /// Returns the longest wait that a reply of a service can ask for.
 pub(crate) fn longest_wait(base: &Base, service: ServiceId) -> Duration {
     let held = &base.routing.services[service];
-    if let Some(stated) = held.backoff.max_wait {
+    if let Some(stated) = held.replies.backoff.max_wait {
         return stated;
     }
     let patterns = held.endpoints.iter().chain(&held.models).flat_map(|(_, specs)| specs);

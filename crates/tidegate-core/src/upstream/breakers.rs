@@ -59,7 +59,7 @@ pub(crate) fn report(
     announce::announce_breaker(u, base, breaker, effect);
     match effect {
         Effect::None => {}
-        Effect::Opened { .. } if base.routing.services[service].fail_queued => {
+        Effect::Opened { .. } if base.routing.services[service].replies.fail_queued => {
             base.effects.refuse.push(breaker);
         }
         Effect::Opened { .. } | Effect::ProbeFreed | Effect::Closed => {

@@ -59,7 +59,7 @@ pub(crate) fn hear_told(
         review(u, base, now);
     }
     let service = base.routing.skeletons[call.skeleton].service;
-    let headers = base.routing.services[service].headers;
+    let headers = base.routing.services[service].replies.headers;
     let marks = match told.is_empty() {
         true => Vec::new(),
         false => call_marks::take_marks(u, index),

@@ -67,11 +67,7 @@ pub(crate) struct Mirror {
     pub evidence: Evidence,
     /// How long replies take, smoothed.
     lag: f64,
-    /// When what others take was last looked at.
-    looked: Nanos,
-    looked_at: i64,
-    turned: bool,
-    smooth: f64,
+    look: Look,
     /// What others take in a second, and what of that is still to be charged.
     rate: f64,
     owed: f64,
@@ -80,6 +76,16 @@ pub(crate) struct Mirror {
     known_to: Nanos,
     /// Until when what others take counts.
     lasts: Nanos,
+}
+
+/// The last look at what others take.
+#[derive(Clone, Debug, Default)]
+struct Look {
+    at: Nanos,
+    /// What had been corrected by then.
+    corrected: i64,
+    turned: bool,
+    smooth: f64,
 }
 
 impl Mirror {
@@ -162,7 +168,7 @@ impl Mirror {
         }
         let over = self.foreign.iter().position(|foreign| now >= foreign.until)?;
         let Foreign { units, at, .. } = self.foreign.remove(over)?;
-        self.turned = true;
+        self.look.turned = true;
         Some((units, at))
     }
 
@@ -179,19 +185,19 @@ impl Mirror {
 
     /// What others take in a second, if it is time to look at that again.
     pub fn look(&mut self, window: Duration, every: Duration, now: Nanos) -> Option<f64> {
-        if now < self.looked.after(every) {
+        if now < self.look.at.after(every) {
             return None;
         }
-        let span = now.since(self.looked).as_secs_f64();
+        let span = now.since(self.look.at).as_secs_f64();
         let charged = self.corrected.wrapping_add(self.expected);
-        let taken = charged.wrapping_sub(self.looked_at) as f64 / span;
+        let taken = charged.wrapping_sub(self.look.corrected) as f64 / span;
         let weight = (span / window.as_secs_f64() * 4.0).min(0.5);
         // What came back because a window was over says nothing.
-        if !std::mem::take(&mut self.turned) && self.looked > Nanos::ZERO {
-            self.smooth += (taken - self.smooth) * weight;
+        if !std::mem::take(&mut self.look.turned) && self.look.at > Nanos::ZERO {
+            self.look.smooth += (taken - self.look.smooth) * weight;
         }
-        self.rate = self.smooth.max(0.0);
-        (self.looked, self.looked_at) = (now, charged);
+        self.rate = self.look.smooth.max(0.0);
+        (self.look.at, self.look.corrected) = (now, charged);
         Some(self.rate)
     }
 
@@ -209,7 +215,7 @@ impl Mirror {
 
     /// Nothing was missing before a call: nobody takes more than flows in, and what they take cannot be seen.
     pub fn was_whole(&mut self) {
-        self.smooth *= 0.8;
+        self.look.smooth *= 0.8;
         self.rate *= 0.8;
     }
 
