@@ -4,7 +4,7 @@ use crate::model::effects::Served;
 use crate::model::priority::Priority;
 use crate::model::time::Nanos;
 use crate::model::{Arena, CallId, LimitId, LoopId, RouteId, Units};
-use crate::routing::route::Skeleton;
+use crate::routing::route::Route;
 use hashbrown::HashMap;
 use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
@@ -34,7 +34,7 @@ pub(crate) struct InFlightCall {
     pub at: Nanos,
     /// From when on its units count: as long as nobody says when it left, from when it was let go.
     pub counted: Nanos,
-    pub skeleton: RouteId,
+    pub route_id: RouteId,
     pub loop_: LoopId,
     pub epoch: u32,
     /// The limit that held it longest, if it waited.
@@ -113,18 +113,18 @@ impl InFlightCalls {
     #[inline(always)]
     pub fn record(
         &mut self,
-        held: &mut Skeleton,
-        (skeleton, loop_, epoch): (RouteId, LoopId, u32),
+        held: &mut Route,
+        (route_id, loop_, epoch): (RouteId, LoopId, u32),
         class: Priority,
         units: &Units,
         at: Nanos,
     ) -> Grant {
         held.in_flight += 1;
         held.granted += 1;
-        let Skeleton { penalty, noted, .. } = *held;
+        let Route { penalty, noted, .. } = *held;
         let (units, counted, held_by) = (*units, at, LimitId::NIL);
         let call =
-            InFlightCall { units, at, counted, skeleton, loop_, epoch, held_by, penalty, noted, class };
+            InFlightCall { units, at, counted, route_id, loop_, epoch, held_by, penalty, noted, class };
         let index = self.calls.insert(call);
         Grant::new(index, at, held.key.model.is_none())
     }
@@ -177,7 +177,7 @@ impl InFlightCalls {
 impl InFlightCall {
     /// Returns the correction of the fair share of the call's loop at a limit.
     pub fn served(&self, limit: LimitId, units: i128) -> Served {
-        Served { limit, loop_: self.loop_, route: self.skeleton, class: self.class as u8, units }
+        Served { limit, loop_: self.loop_, route: self.route_id, class: self.class as u8, units }
     }
 }
 
@@ -205,7 +205,7 @@ impl IndexMut<&Grant> for InFlightCalls {
 
 /// A call on its way in: where it goes, for whom, and what it takes.
 pub(crate) struct Arrival {
-    pub skeleton: RouteId,
+    pub route_id: RouteId,
     pub loop_: LoopId,
     pub class: Priority,
     pub units: Units,

@@ -63,8 +63,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "loops are not charged for what they are served",
         file: "scheduler/bind.rs",
-        right: "    let inverse = i128::from(base.routing.skeletons[skeleton].inverse);\n    let Some(contention)",
-        wrong: "    let inverse = if WRONG { 0 } else { i128::from(base.routing.skeletons[skeleton].inverse) };\n    let Some(contention)",
+        right: "    let inverse = i128::from(base.routing.routes[route_id].terms.inverse);\n    let Some(queue)",
+        wrong: "    let inverse = if WRONG { 0 } else { i128::from(base.routing.routes[route_id].terms.inverse) };\n    let Some(queue)",
     },
     Mutant {
         name: "what is reserved for a higher priority is given to all who wait",
@@ -81,8 +81,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "when a caller goes away those behind it do not advance",
         file: "engine/mod.rs",
-        right: "        seats::pull_waiter(&mut self.scheduler, &mut self.res.base, ticket.index);\n        self.advance(now);\n        self.pump(now);",
-        wrong: "        seats::pull_waiter(&mut self.scheduler, &mut self.res.base, ticket.index);\n        if WRONG {\n            return true;\n        }\n        self.advance(now);\n        self.pump(now);",
+        right: "        placement::pull_waiter(&mut self.scheduler, &mut self.res.base, ticket.index);\n        self.advance(now);\n        self.apply(now);",
+        wrong: "        placement::pull_waiter(&mut self.scheduler, &mut self.res.base, ticket.index);\n        if WRONG {\n            return true;\n        }\n        self.advance(now);\n        self.apply(now);",
     },
     Mutant {
         name: "backfill moves bookings",
@@ -117,8 +117,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a full queue sheds the highest rank",
         file: "engine/mod.rs",
-        right: "rosters.iter_mut().find_map(Roster::largest)",
-        wrong: "(if WRONG { rosters.iter_mut().rev().find_map(Roster::largest) } else { rosters.iter_mut().find_map(Roster::largest) })",
+        right: "shed_orders.iter_mut().find_map(ShedOrder::largest)",
+        wrong: "(if WRONG { shed_orders.iter_mut().rev().find_map(ShedOrder::largest) } else { shed_orders.iter_mut().find_map(ShedOrder::largest) })",
     },
     Mutant {
         name: "a window holds nobody",
@@ -159,8 +159,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "throttled calls pass no limit of their own",
         file: "routing/build.rs",
-        right: "    if throttled {\n        skeleton.uses.extend(&throttles);",
-        wrong: "    if throttled && !WRONG {\n        skeleton.uses.extend(&throttles);",
+        right: "    if throttled {\n        route_id.uses.extend(&throttles);",
+        wrong: "    if throttled && !WRONG {\n        route_id.uses.extend(&throttles);",
     },
     Mutant {
         name: "a throttled call keeps its slot",
@@ -189,8 +189,8 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "a call that is tried again loses its arrival",
         file: "engine/mod.rs",
-        right: "arrived.unwrap_or_else(|| seats::arrived(&mut self.scheduler, now));",
-        wrong: "arrived.filter(|_| !WRONG).unwrap_or_else(|| seats::arrived(&mut self.scheduler, now));",
+        right: "arrived.unwrap_or_else(|| placement::arrived(&mut self.scheduler, now));",
+        wrong: "arrived.filter(|_| !WRONG).unwrap_or_else(|| placement::arrived(&mut self.scheduler, now));",
     },
     Mutant {
         name: "a breaker that is half-open admits everybody",

@@ -11,18 +11,18 @@ use crate::funding::loans;
 use crate::limits::limit::{Limit, Spec};
 use crate::model::call::Call;
 use crate::model::priority::Priority;
-use crate::model::route_limit::Use;
+use crate::model::route_limit::RouteLimit;
 use crate::model::time::Nanos;
 use crate::model::{Arena, LimitId, LoopId, RouteId, SLOT, SpecId, Units};
-use crate::routing::route::Skeleton;
+use crate::routing::route::Route;
 use crate::routing::state::{Base, LoopRecord};
 use crate::routing::{find, loops};
 use std::ops::ControlFlow;
 
 /// The limits of the loop itself, after those that all share. Else says of how many it took before one did not open.
 #[inline(never)]
-fn pass_own(
-    held: &Skeleton,
+fn take_loop_limits(
+    held: &Route,
     record: &mut LoopRecord,
     limits: &mut Arena<LimitId, Limit>,
     specs: &Arena<SpecId, Spec>,
@@ -46,11 +46,11 @@ fn pass_own(
 // By itself, since it is what takes most of the time: here all that it needs stays in registers.
 #[inline(never)]
 fn take_plain<'a>(
-    mut uses: &'a [Use],
+    mut uses: &'a [RouteLimit],
     limits: &mut Arena<LimitId, Limit>,
     units: &Units,
     now: Nanos,
-) -> &'a [Use] {
+) -> &'a [RouteLimit] {
     while let [(limit, slot), rest @ ..] = uses {
         let limit = &mut limits[*limit];
         if !limit.plain || !limit.meter.try_take_quickly(units[(slot & SLOT) as usize], now) {
@@ -83,7 +83,7 @@ fn take_promised(limit: &mut Limit, cost: u64, now: Nanos) -> bool {
     }
     let taken = limit.meter.try_take_quickly(cost, now);
     if !taken {
-        lent.put_back(cost, now);
+        lent.undo(cost, now);
     }
     taken
 }
@@ -96,7 +96,7 @@ fn take_if_really_open(
     cost: u64,
     now: Nanos,
 ) -> bool {
-    if limit.contention.is_some() {
+    if limit.queue.is_some() {
         return false;
     }
     let withheld = specs[limit.spec].withheld[class as usize];
@@ -113,35 +113,30 @@ fn take_if_really_open(
     taken
 }
 
-pub(crate) fn arrive(base: &mut Base, skeleton: RouteId, call: &Call, now: Nanos) -> Arrival {
-    let (loop_, class) = on_behalf_of(base, skeleton, call, now);
-    Arrival {
-        skeleton,
-        loop_,
-        class,
-        units: base.routing.skeletons[skeleton].layout.units_of(&call.said.cost),
-    }
+pub(crate) fn arrive(base: &mut Base, route_id: RouteId, call: &Call, now: Nanos) -> Arrival {
+    let (loop_, class) = on_behalf_of(base, route_id, call, now);
+    Arrival { route_id, loop_, class, units: base.routing.routes[route_id].layout.units_of(&call.said.cost) }
 }
 
 /// The loop and the base priority of a call.
 #[inline(always)]
-fn on_behalf_of(base: &mut Base, skeleton: RouteId, call: &Call, now: Nanos) -> (LoopId, Priority) {
+fn on_behalf_of(base: &mut Base, route_id: RouteId, call: &Call, now: Nanos) -> (LoopId, Priority) {
     let loop_ = loops::loop_for(base, call.said.loop_id.as_ref(), now);
-    (loop_, call.said.priority.unwrap_or(base.routing.skeletons[skeleton].terms.priority))
+    (loop_, call.said.priority.unwrap_or(base.routing.routes[route_id].terms.priority))
 }
 
 /// Lets a call go that fits, if nobody waits at any of its limits. Else it has arrived, and it is for others to say
 /// what becomes of it.
 #[inline(always)]
-pub(crate) fn pass_or_arrive(
+pub(crate) fn grant_or_arrive(
     res: &mut Resources,
-    skeleton: RouteId,
+    route_id: RouteId,
     call: &Call,
     now: Nanos,
 ) -> ControlFlow<Grant, Arrival> {
-    let (loop_, class) = on_behalf_of(&mut res.base, skeleton, call, now);
+    let (loop_, class) = on_behalf_of(&mut res.base, route_id, call, now);
     let arranged;
-    let layout = &res.base.routing.skeletons[skeleton].layout;
+    let layout = &res.base.routing.routes[route_id].layout;
     let units = match layout.as_in_cost() {
         true => call.said.cost.known(),
         false => {
@@ -149,9 +144,9 @@ pub(crate) fn pass_or_arrive(
             &arranged
         }
     };
-    match pass(res, skeleton, loop_, class, units, now) {
+    match pass(res, route_id, loop_, class, units, now) {
         Some(grant) => ControlFlow::Break(grant),
-        None => ControlFlow::Continue(Arrival { skeleton, loop_, class, units: *units }),
+        None => ControlFlow::Continue(Arrival { route_id, loop_, class, units: *units }),
     }
 }
 
@@ -160,16 +155,16 @@ pub(crate) fn pass_or_arrive(
 #[inline(always)]
 fn pass(
     res: &mut Resources,
-    skeleton: RouteId,
+    route_id: RouteId,
     loop_: LoopId,
     class: Priority,
     units: &Units,
     now: Nanos,
 ) -> Option<Grant> {
     let (limits, specs) = (&mut res.base.limits.all, &res.base.limits.specs);
-    let (skeletons, loops) = (&mut res.base.routing.skeletons, &mut res.base.routing.loops.all);
+    let (routes, loops) = (&mut res.base.routing.routes, &mut res.base.routing.loops.all);
     let in_flight = &mut res.calls;
-    let held = &mut skeletons[skeleton];
+    let held = &mut routes[route_id];
     // Throttled calls count several times, which is for the longer way to see to.
     if held.penalty > 0 {
         return None;
@@ -179,48 +174,48 @@ fn pass(
         let cost = units[(slot & SLOT) as usize];
         if !take_if_open(&mut limits[*limit], specs, class, cost, now) {
             let taken = held.uses.len() - left.len();
-            put_back(&mut res.base, skeleton, loop_, units, taken, now);
+            undo(&mut res.base, route_id, loop_, units, taken, now);
             return None;
         }
         left = take_plain(rest, limits, units, now);
     }
     if !loop_.is_nil()
-        && let Err(taken) = pass_own(held, &mut loops[loop_], limits, specs, class, units, now)
+        && let Err(taken) = take_loop_limits(held, &mut loops[loop_], limits, specs, class, units, now)
     {
         let taken = held.uses.len() + taken;
-        put_back(&mut res.base, skeleton, loop_, units, taken, now);
+        undo(&mut res.base, route_id, loop_, units, taken, now);
         return None;
     }
-    let grant = in_flight.record(held, (skeleton, loop_, res.base.limits.epoch), class, units, now);
+    let grant = in_flight.record(held, (route_id, loop_, res.base.limits.epoch), class, units, now);
     if held.noted {
         spend::note(res, &grant, now);
     }
-    if !res.base.funding.lent_limits.is_empty() {
-        ask_on_route(&mut res.base, skeleton, loop_, now);
+    if !res.base.funding.funded_limits.is_empty() {
+        ask_on_route(&mut res.base, route_id, loop_, now);
     }
     Some(grant)
 }
 
 /// Undoes the first `taken` limits of a route.
 #[cold]
-fn put_back(base: &mut Base, skeleton: RouteId, loop_: LoopId, units: &Units, taken: usize, now: Nanos) {
+fn undo(base: &mut Base, route_id: RouteId, loop_: LoopId, units: &Units, taken: usize, now: Nanos) {
     if taken == 0 {
         return;
     }
-    let route = find::route_of(base, skeleton, loop_);
+    let route = find::route_of(base, route_id, loop_);
     for &(limit, slot) in &route[..taken] {
         let (held, cost) = (&mut base.limits[limit], units[slot as usize]);
         if cost > 0 || held.meter.is_in_flight() {
-            held.meter.put_back(cost, now);
-            held.lent.iter_mut().for_each(|lent| lent.put_back(cost, now));
+            held.meter.undo(cost, now);
+            held.lent.iter_mut().for_each(|lent| lent.undo(cost, now));
         }
     }
 }
 
 /// Limits of a route that have little left of what was lent to them ask for more.
-fn ask_on_route(base: &mut Base, skeleton: RouteId, loop_: LoopId, now: Nanos) {
+fn ask_on_route(base: &mut Base, route_id: RouteId, loop_: LoopId, now: Nanos) {
     let is_low = |limit: &Limit| limit.lent.as_ref().is_some_and(|lent| lent.is_low());
-    let held = &base.routing.skeletons[skeleton];
+    let held = &base.routing.routes[route_id];
     let mut low = held.uses.iter().any(|(limit, _)| is_low(&base.limits[*limit]));
     let mut own = base.routing.loops.all.get(loop_).map_or(LimitId::NIL, |record| record.first);
     while let Some(limit) = base.limits.all.get(own) {
@@ -228,7 +223,7 @@ fn ask_on_route(base: &mut Base, skeleton: RouteId, loop_: LoopId, now: Nanos) {
         own = limit.sibling;
     }
     if low {
-        for (limit, _) in find::route_of(base, skeleton, loop_) {
+        for (limit, _) in find::route_of(base, route_id, loop_) {
             loans::want_loan(&mut base.funding, &mut base.limits, limit, 0, now);
         }
     }

@@ -10,7 +10,7 @@ use crate::model::call::Cost;
 use crate::model::dimension::Dimension;
 use crate::model::time::Nanos;
 use crate::model::{LimitId, SLOT, Units};
-use crate::routing::route::Skeleton;
+use crate::routing::route::Route;
 use crate::routing::state::Base;
 use crate::routing::{find, loop_table};
 use crate::upstream::ended::Fate;
@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 /// A call ended after so long.
 fn note_duration(res: &mut Resources, grant: &Grant, now: Nanos) {
     let call = &res.calls[grant];
-    let (service, took) = (res.base.routing.skeletons[call.skeleton].service, now.since(call.at));
+    let (service, took) = (res.base.routing.routes[call.route_id].service, now.since(call.at));
     if let Some(book) = &mut res.base.funding.book {
         book.durations.entry(service).or_default().add(took);
     }
@@ -42,11 +42,11 @@ pub(crate) fn count_calls_in_flight(res: &mut Resources, now: Nanos) {
         return;
     }
     let routes: Vec<_> =
-        res.calls.iter().map(|call| find::route_of(&res.base, call.skeleton, call.loop_)).collect();
+        res.calls.iter().map(|call| find::route_of(&res.base, call.route_id, call.loop_)).collect();
     for (limit, _) in routes.into_iter().flatten().filter(|(limit, _)| new.contains(limit)) {
         if let Meter::InFlight(slots) = &mut res.base.limits[limit].meter {
             slots.take(1);
-            loans::charge_lent(&mut res.base.funding, &mut res.base.limits, limit, 1, now);
+            loans::charge_funded(&mut res.base.funding, &mut res.base.limits, limit, 1, now);
         }
     }
     for limit in new {
@@ -67,13 +67,13 @@ pub(crate) fn finish_call(
     if res.base.funding.book.is_some() {
         note_duration(res, &grant, now);
     }
-    let noticed = actual.is_some() || !ends_unnoticed(res, &grant, waited_for) || !free_slots(res, &grant);
+    let noticed = actual.is_some() || !frees_no_waiter(res, &grant, waited_for) || !free_slots(res, &grant);
     noticed && settle(res, grant, &uncounted, actual, waited_for, now)
 }
 
 /// Whether the upstream counts a call that ended so.
 pub(crate) fn is_counted(base: &Base, call: &InFlightCall, fate: &Fate) -> bool {
-    let service = base.routing.skeletons[call.skeleton].service;
+    let service = base.routing.routes[call.route_id].service;
     match fate {
         Fate::TurnedAway { .. } | Fate::OutOfQuota => base.routing.services[service].replies.failures_count,
         Fate::Unreached | Fate::Unprocessed => false,
@@ -91,9 +91,9 @@ fn settle(
     now: Nanos,
 ) -> bool {
     let grant = res.calls[&grant].clone();
-    let keep = res.base.routing.skeletons[grant.skeleton].terms.keep;
+    let keep = res.base.routing.routes[grant.route_id].terms.keep;
     end(res, &grant, waited_for, |res, limit, slot, reserved| {
-        let dimension = res.base.routing.skeletons[grant.skeleton].layout.dimension(slot);
+        let dimension = res.base.routing.routes[grant.route_id].layout.dimension(slot);
         let stated = dimension.zip(actual).filter(|(dimension, actual)| actual.states(dimension));
         let Some(cost) = stated.map(|(dimension, actual)| actual.units(dimension)) else { return false };
         // No refund gives back what some limit never counted.
@@ -102,7 +102,7 @@ fn settle(
             i128::from(bounds::charge_debt(&mut res.upstream, &mut res.base, limit, cost - reserved, now))
         } else if cost < refundable && !keep {
             res.base.limits[limit].meter.refund(refundable - cost, grant.counted, now);
-            inference::keep_what_comes_back(&mut res.upstream, &mut res.base, limit, refundable);
+            inference::widen_burst(&mut res.upstream, &mut res.base, limit, refundable);
             i128::from(cost) - i128::from(refundable)
         } else {
             return false;
@@ -114,16 +114,16 @@ fn settle(
 
 /// Whether the end of a call is nobody's concern, if it cost what it reserved: nobody waits, or it frees no slot.
 #[inline]
-pub(crate) fn ends_unnoticed(res: &Resources, grant: &Grant, waited_for: bool) -> bool {
+pub(crate) fn frees_no_waiter(res: &Resources, grant: &Grant, waited_for: bool) -> bool {
     !waited_for || frees_nothing(res, grant)
 }
 
 /// Whether a call holds nothing that another could have.
 #[inline]
 fn frees_nothing(res: &Resources, grant: &Grant) -> bool {
-    let InFlightCall { skeleton, loop_, penalty, .. } = res.calls[grant];
+    let InFlightCall { route_id, loop_, penalty, .. } = res.calls[grant];
     let own = res.base.routing.loops.all.get(loop_).map_or(LimitId::NIL, |record| record.first);
-    let Skeleton { ref slots, breaker, .. } = res.base.routing.skeletons[skeleton];
+    let Route { ref slots, breaker, .. } = res.base.routing.routes[route_id];
     slots.is_empty() && own.is_nil() && penalty == 0 && breaker.is_nil()
 }
 
@@ -160,9 +160,9 @@ fn report_lost_probe(res: &mut Resources, grant: &Grant, now: Nanos) {
 #[inline]
 pub(crate) fn free_slots(res: &mut Resources, grant: &Grant) -> bool {
     let (limits, epoch) = (&mut res.base.limits.all, res.base.limits.epoch);
-    let (skeletons, loops) = (&mut res.base.routing.skeletons, &mut res.base.routing.loops.all);
+    let (routes, loops) = (&mut res.base.routing.routes, &mut res.base.routing.loops.all);
     let grant = &res.calls[grant];
-    let held = &mut skeletons[grant.skeleton];
+    let held = &mut routes[grant.route_id];
     if grant.epoch != epoch || grant.penalty > 0 {
         return false;
     }
@@ -187,7 +187,7 @@ fn end_throttled(base: &mut Base, grant: &InFlightCall) -> bool {
     if grant.penalty == 0 {
         return false;
     }
-    let throttles = base.routing.skeletons[grant.skeleton].throttle.limits.clone();
+    let throttles = base.routing.routes[grant.route_id].throttle.limits.clone();
     for &(limit, slot) in &throttles {
         if base.limits[limit].since <= grant.epoch {
             base.limits[limit].release(grant.units[slot as usize]);
@@ -202,12 +202,12 @@ fn end_throttled(base: &mut Base, grant: &InFlightCall) -> bool {
 /// more `remaining` gives it back.
 pub(crate) fn give_back_refused(res: &mut Resources, grant: Grant, waited_for: bool, now: Nanos) -> bool {
     let call = res.calls[&grant].clone();
-    for (limit, slot) in find::route_of(&res.base, call.skeleton, call.loop_) {
+    for (limit, slot) in find::route_of(&res.base, call.route_id, call.loop_) {
         let is_request =
-            res.base.routing.skeletons[call.skeleton].layout.dimension(slot) == Some(&Dimension::Requests);
+            res.base.routing.routes[call.route_id].layout.dimension(slot) == Some(&Dimension::Requests);
         if is_request
             && res.base.limits[limit].since <= call.epoch
-            && let Some(mirror) = res.upstream.school.mirrors.get_mut(&limit)
+            && let Some(mirror) = res.upstream.learning.mirrors.get_mut(&limit)
         {
             mirror.keep(call.units[slot as usize], call.counted);
         }
@@ -227,7 +227,7 @@ pub(crate) fn give_back(
     let uncounted = res.calls.take_uncounted(&grant);
     let grant = res.calls[&grant].clone();
     end(res, &grant, waited_for, |res, limit, slot, reserved| {
-        if !returns(res.base.routing.skeletons[grant.skeleton].layout.dimension(slot)) {
+        if !returns(res.base.routing.routes[grant.route_id].layout.dimension(slot)) {
             return false;
         }
         let reserved = reserved.saturating_sub(uncounted[slot as usize]);
@@ -251,15 +251,15 @@ fn end(
     mut settle: impl FnMut(&mut Resources, LimitId, u8, u64) -> bool,
 ) -> bool {
     let mut changed = false;
-    let skeleton = grant.skeleton;
-    let shared = res.base.routing.skeletons[skeleton].uses.len();
+    let route_id = grant.route_id;
+    let shared = res.base.routing.routes[route_id].uses.len();
     let mut own = res.base.routing.loops.all.get(grant.loop_).map_or(LimitId::NIL, |record| record.first);
     let mut index = 0;
     loop {
         let (limit, slot) = if index < shared {
-            res.base.routing.skeletons[skeleton].uses[index]
+            res.base.routing.routes[route_id].uses[index]
         } else if !own.is_nil() {
-            let next = (own, res.base.routing.skeletons[skeleton].loop_slots[index - shared]);
+            let next = (own, res.base.routing.routes[route_id].loop_slots[index - shared]);
             own = res.base.limits[own].sibling;
             next
         } else {
@@ -268,8 +268,8 @@ fn end(
         index += 1;
         // A limit made after the grant was given has nothing of it, nor has one that holds others only.
         let held = &res.base.limits[limit];
-        let throttles = res.base.routing.skeletons[skeleton].throttle.active
-            && res.base.routing.skeletons[skeleton]
+        let throttles = res.base.routing.routes[route_id].throttle.active
+            && res.base.routing.routes[route_id]
                 .throttle
                 .limits
                 .iter()
@@ -291,7 +291,7 @@ fn end(
         }
     }
     changed |= end_throttled(&mut res.base, grant) && waited_for;
-    res.base.routing.skeletons[skeleton].in_flight -= 1;
+    res.base.routing.routes[route_id].in_flight -= 1;
     loop_table::unpin_loop(&mut res.base, grant.loop_);
     changed
 }

@@ -5,7 +5,7 @@ use crate::calls::{Grant, InFlightCall};
 use crate::funding::loans;
 use crate::limits::meters::Meter;
 use crate::model::priority::Priority;
-use crate::model::route_limit::Use;
+use crate::model::route_limit::RouteLimit;
 use crate::model::time::Nanos;
 use crate::model::{LoopId, RouteId, Units};
 use crate::routing::loop_table;
@@ -16,15 +16,15 @@ use crate::upstream::{breakers, call_marks, slowdown};
 /// Remembers what a call took that goes now.
 pub(crate) fn record(
     res: &mut Resources,
-    skeleton: RouteId,
+    route_id: RouteId,
     loop_: LoopId,
     class: Priority,
     units: &Units,
     now: Nanos,
 ) -> Grant {
     loop_table::pin_loop(&mut res.base, loop_);
-    let held = &mut res.base.routing.skeletons[skeleton];
-    let grant = res.calls.record(held, (skeleton, loop_, res.base.limits.epoch), class, units, now);
+    let held = &mut res.base.routing.routes[route_id];
+    let grant = res.calls.record(held, (route_id, loop_, res.base.limits.epoch), class, units, now);
     if held.noted {
         note(res, &grant, now);
     }
@@ -35,15 +35,15 @@ pub(crate) fn record(
 #[allow(clippy::too_many_arguments, reason = "the parts of a grant, each of its own type")]
 pub(crate) fn spend(
     res: &mut Resources,
-    skeleton: RouteId,
+    route_id: RouteId,
     loop_: LoopId,
     class: Priority,
     units: Units,
-    route: &[Use],
+    route: &[RouteLimit],
     stamp: Nanos,
     now: Nanos,
 ) -> Grant {
-    let penalty = res.base.routing.skeletons[skeleton].penalty;
+    let penalty = res.base.routing.routes[route_id].penalty;
     let first_after_window = is_first_after_window(&res.base, route);
     for &(limit, slot) in route {
         let cost = units[slot as usize];
@@ -54,7 +54,7 @@ pub(crate) fn spend(
             held.meter.take(dear, stamp, now);
         }
         if held.lent.is_some() {
-            loans::spend_lent(&mut res.base.funding, &mut res.base.limits, limit, dear, now);
+            loans::spend_funded(&mut res.base.funding, &mut res.base.limits, limit, dear, now);
         }
     }
     if first_after_window {
@@ -63,13 +63,13 @@ pub(crate) fn spend(
             res.base.limits[limit].meter.empty_pacer(now);
         }
     }
-    record(res, skeleton, loop_, class, &units, now)
+    record(res, route_id, loop_, class, &units, now)
 }
 
 /// Whether nobody went this way since a window on it was shut. Whoever does empties the pacers it takes from.
-pub(crate) fn is_first_after_window(base: &Base, route: &[Use]) -> bool {
+pub(crate) fn is_first_after_window(base: &Base, route: &[RouteLimit]) -> bool {
     let is_fresh =
-        |(limit, _): &Use| matches!(&base.limits[*limit].meter, Meter::Hold(hold) if hold.is_fresh());
+        |(limit, _): &RouteLimit| matches!(&base.limits[*limit].meter, Meter::Hold(hold) if hold.is_fresh());
     !base.routing.overlays.is_empty() && route.iter().any(is_fresh)
 }
 
@@ -77,16 +77,16 @@ pub(crate) fn is_first_after_window(base: &Base, route: &[Use]) -> bool {
 #[inline(never)]
 pub(crate) fn note(res: &mut Resources, grant: &Grant, now: Nanos) {
     let index = grant.index();
-    let InFlightCall { skeleton, units, .. } = res.calls[grant];
-    let held = &res.base.routing.skeletons[skeleton];
+    let InFlightCall { route_id, units, .. } = res.calls[grant];
+    let held = &res.base.routing.routes[route_id];
     let breaker = held.breaker;
     let mut marks = std::mem::take(call_marks::marks_of(&mut res.upstream, index));
     let Resources { base: Base { limits, routing, .. }, upstream, .. } = res;
-    let (skeletons, school) = (&routing.skeletons, &mut upstream.school);
+    let (routes, learning) = (&routing.routes, &mut upstream.learning);
     marks.clear();
-    for &(limit, slot) in &skeletons[skeleton].mirrored {
+    for &(limit, slot) in &routes[route_id].mirrored {
         let (held, cost) = (&mut limits[limit], units[slot as usize]);
-        let Some(mirror) = school.mirrors.get_mut(&limit) else { continue };
+        let Some(mirror) = learning.mirrors.get_mut(&limit) else { continue };
         let mark = mirror.mark(cost, held.meter.used(now));
         marks.push(Marked { limit, since: held.since, cost, mark });
     }
@@ -96,8 +96,8 @@ pub(crate) fn note(res: &mut Resources, grant: &Grant, now: Nanos) {
     if !breaker.is_nil() {
         breakers::note_pass(&mut res.upstream, &mut res.base, index, breaker);
     }
-    if !res.upstream.school.ramps.is_empty() {
-        let service = res.base.routing.skeletons[skeleton].service;
-        slowdown::sets_out(&mut res.upstream, &mut res.base, service, now);
+    if !res.upstream.learning.ramps.is_empty() {
+        let service = res.base.routing.routes[route_id].service;
+        slowdown::note_departure(&mut res.upstream, &mut res.base, service, now);
     }
 }

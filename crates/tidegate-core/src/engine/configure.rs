@@ -256,7 +256,7 @@ impl Engine {
                 self.res.base.limits.touch(limit, &mut self.res.base.effects);
             }
         }
-        self.pump(now);
+        self.apply(now);
     }
 
     /// What is on disk is no longer true of any limit, or is not there any more.
@@ -267,7 +267,7 @@ impl Engine {
                 .limits
                 .unsaved
                 .get_or_insert_default()
-                .extend(self.res.base.funding.lent_limits.iter().copied());
+                .extend(self.res.base.funding.funded_limits.iter().copied());
             (book.rewrite, book.facts_due) = (true, true);
         }
     }
@@ -286,7 +286,7 @@ impl Engine {
         });
         let mut pages: Vec<Page> = gone.collect();
         pages.extend(pages::idle_pages(&self.res.base.funding, &self.res.base.limits));
-        let lent: Vec<LimitId> = self.res.base.funding.lent_limits.iter().copied().collect();
+        let lent: Vec<LimitId> = self.res.base.funding.funded_limits.iter().copied().collect();
         pages.extend(
             lent.into_iter()
                 .filter_map(|limit| pages::page(&mut self.scheduler, &mut self.res.base, limit, true, now)),
@@ -305,7 +305,7 @@ impl Engine {
                 self.res.base.limits.touch(page.limit, &mut self.res.base.effects);
             }
         }
-        self.pump(now);
+        self.apply(now);
     }
 
     /// These pages may or may not be on disk; the limits ask again at `retry`.
@@ -349,7 +349,7 @@ impl Engine {
         held.meter.reset(now);
         self.res.base.limits.dropped_debt.remove(&limit);
         inference::forget_what_replies_taught(&mut self.res.upstream, &mut self.res.base, limit, now);
-        if let Some(mirror) = self.res.upstream.school.mirrors.get_mut(&limit) {
+        if let Some(mirror) = self.res.upstream.learning.mirrors.get_mut(&limit) {
             mirror.begin_anew();
         }
         announce::announce(
@@ -359,7 +359,7 @@ impl Engine {
         self.res.base.limits.touch(limit, &mut self.res.base.effects);
         self.res.base.limits.note_unsaved(limit);
         self.plan_what_was_learned(now);
-        self.pump(now);
+        self.apply(now);
         Ok(before)
     }
 
@@ -371,14 +371,14 @@ impl Engine {
         let now = self.clock(now);
         self.advance(now);
         check(config)?;
-        let waiting = rebind::unseat_all(&mut self.scheduler, &mut self.res.base);
+        let waiting = rebind::displace_all(&mut self.scheduler, &mut self.res.base);
         self.res.base.limits.epoch += 1;
         self.res.base.routing.tag = RouteTag::fresh();
-        self.apply(config, now);
+        self.put_config(config, now);
         settle::count_calls_in_flight(&mut self.res, now);
-        rebind::seat_again(&mut self.scheduler, &mut self.res, waiting, now);
+        rebind::place_again(&mut self.scheduler, &mut self.res, waiting, now);
         backoff::bring_back_windows(&mut self.res.upstream, &mut self.res.base, now);
-        self.pump(now);
+        self.apply(now);
         Ok(())
     }
 
@@ -441,11 +441,11 @@ impl Engine {
         check(config)?;
         let window = Definition::in_flight(Counts::Window, Reserve::default());
         self.res.upstream.window_spec = self.res.base.limits.specs.insert(Spec::new("", window));
-        self.apply(config, self.res.base.now);
+        self.put_config(config, self.res.base.now);
         Ok(())
     }
 
-    pub(super) fn apply(&mut self, config: &Config, now: Nanos) {
+    pub(super) fn put_config(&mut self, config: &Config, now: Nanos) {
         for spec in self.res.base.limits.specs.iter_mut() {
             spec.gone = !matches!(spec.definition.counts, Counts::Window);
         }
@@ -530,9 +530,9 @@ impl Engine {
             }
         }
         // In an order of their own: the order of a hash map differs from run to run.
-        let skeletons: BTreeSet<RouteId> = self.res.base.routing.skeleton_index.values().copied().collect();
-        for skeleton in skeletons {
-            build::route_skeleton(&mut self.res.base, skeleton, now);
+        let routes: BTreeSet<RouteId> = self.res.base.routing.route_index.values().copied().collect();
+        for route_id in routes {
+            build::list_limits(&mut self.res.base, route_id, now);
         }
     }
 
@@ -689,7 +689,7 @@ impl Engine {
         }
         let service = names::service_at(&self.res.base, index);
         if let (Some(took), Some(service)) = (learned.latency, service) {
-            self.res.upstream.school.spreads.entry(service).or_default().remember(took);
+            self.res.upstream.learning.spreads.entry(service).or_default().remember(took);
         }
         true
     }
@@ -700,7 +700,7 @@ impl Engine {
         let now = self.clock(now);
         let Some(limit) = names::limit_named(&self.res.base, name) else { return false };
         self.res.base.limits[limit].lent = Some(Box::new(Allowance::new(size, now)));
-        self.res.base.funding.lent_limits.insert(limit);
+        self.res.base.funding.funded_limits.insert(limit);
         self.res.base.limits.see_if_plain(limit);
         loans::want_loan(&mut self.res.base.funding, &mut self.res.base.limits, limit, 1, now);
         true
@@ -725,7 +725,7 @@ impl Engine {
         if let Some(lent) = &mut self.res.base.limits[limit].lent {
             lent.lend(loan, now);
             self.res.base.limits.touch(limit, &mut self.res.base.effects);
-            self.pump(now);
+            self.apply(now);
         }
     }
 
@@ -773,7 +773,7 @@ impl Engine {
                 self.res.base.limits.note_unsaved(limit);
             }
         }
-        self.pump(now);
+        self.apply(now);
     }
 
     /// Opens the window of a key for that long from now, or extends it; it never shortens one. The key is a limit's
@@ -790,7 +790,7 @@ impl Engine {
         let window = &mut self.res.upstream.windows[index];
         window.by_hand = window.by_hand.max(now.after(span));
         backoff::back_off(&mut self.res.upstream, &mut self.res.base, scope, span, now);
-        self.pump(now);
+        self.apply(now);
         Ok(())
     }
 
@@ -829,7 +829,7 @@ impl Engine {
         }
         book::facts_changed(&mut self.res.base.funding);
         backoff::end_tails(&mut self.res.upstream, &mut self.res.base, now);
-        self.pump(now);
+        self.apply(now);
         was
     }
 }

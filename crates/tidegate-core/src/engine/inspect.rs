@@ -21,7 +21,7 @@ use crate::model::LimitId;
 use crate::model::call::Call;
 use crate::model::priority::Priority;
 use crate::model::refusal::{Reason, Refusal};
-use crate::model::route_limit::Use;
+use crate::model::route_limit::RouteLimit;
 use crate::model::time::Nanos;
 use crate::routing::service::ServiceCounts;
 use crate::routing::{find, loop_table, names};
@@ -68,12 +68,12 @@ impl Engine {
     /// If the call names what is not there.
     pub fn passages(&mut self, call: &Call, now: Nanos) -> Result<Vec<Passage>, Refusal> {
         let now = self.clock(now);
-        let skeleton = self.route_for(call, now)?;
-        let mut units = self.res.base.routing.skeletons[skeleton].layout.units_of(&call.said.cost);
+        let route_id = self.route_for(call, now)?;
+        let mut units = self.res.base.routing.routes[route_id].layout.units_of(&call.said.cost);
         let loop_ = loop_table::known_loop(&self.res.base, call);
-        let class = route::class_of(&self.res.base, skeleton, call);
-        let route = find::route_of(&self.res.base, skeleton, loop_);
-        if !self.res.base.routing.skeletons[skeleton].terms.observe {
+        let class = route::class_of(&self.res.base, route_id, call);
+        let route = find::route_of(&self.res.base, route_id, loop_);
+        if !self.res.base.routing.routes[route_id].terms.observe {
             self.res.base.limits.fit_units(&mut units, &route, class, call.said.estimated);
         }
         let mut passages: Vec<Passage> = route
@@ -84,7 +84,7 @@ impl Engine {
             && let Some(name) = &call.said.loop_id
         {
             // It gets its own limits when it first calls.
-            let slots = &self.res.base.routing.skeletons[skeleton].loop_slots;
+            let slots = &self.res.base.routing.routes[route_id].loop_slots;
             for (&spec, &slot) in self.res.base.routing.loop_specs.iter().zip(slots) {
                 let name = format!("loop:{name}/{}", self.res.base.limits.specs[spec].suffix).into();
                 passages.extend(route::passage_by(&self.res.base.limits, spec, name, units[slot as usize]));
@@ -98,17 +98,17 @@ impl Engine {
     /// # Errors
     /// If the call names what is not there.
     pub fn priority_of(&mut self, call: &Call, now: Nanos) -> Result<Priority, Refusal> {
-        let skeleton = self.route_for(call, now)?;
-        Ok(route::class_of(&self.res.base, skeleton, call))
+        let route_id = self.route_for(call, now)?;
+        Ok(route::class_of(&self.res.base, route_id, call))
     }
 
     /// How the limits on a call's way stand, in the order of [`Engine::passages`].
     pub fn stands(&mut self, call: &Call, now: Nanos, into: &mut Vec<Stand>) {
         let now = self.clock(now);
-        let Ok(skeleton) = self.route_for(call, now) else { return };
+        let Ok(route_id) = self.route_for(call, now) else { return };
         let loop_ = loop_table::known_loop(&self.res.base, call);
-        for index in 0..self.res.base.routing.skeletons[skeleton].uses.len() {
-            let (limit, _) = self.res.base.routing.skeletons[skeleton].uses[index];
+        for index in 0..self.res.base.routing.routes[route_id].uses.len() {
+            let (limit, _) = self.res.base.routing.routes[route_id].uses[index];
             if route::is_passage(&self.res.base.limits, limit) {
                 into.push(route::stand(&mut self.res.base.limits, limit, now));
             }
@@ -134,7 +134,7 @@ impl Engine {
         if !self.is_waiting(ticket) {
             return false;
         }
-        let run = lanes::run_of(&self.scheduler, ticket.index);
+        let run = lanes::batch_of(&self.scheduler, ticket.index);
         let (lane, units) = (run.lane, run.like.units);
         let route = self.scheduler.lanes[lane].route.clone();
         route.iter().all(|&(limit, slot)| {
@@ -148,9 +148,9 @@ impl Engine {
     /// Who is first in line at the limits on a call's way where somebody waits.
     pub fn first_in_line(&mut self, call: &Call, now: Nanos, into: &mut Vec<FirstInLine>) {
         let now = self.clock(now);
-        let Ok(skeleton) = self.route_for(call, now) else { return };
-        let route: Vec<Use> =
-            find::route_of(&self.res.base, skeleton, loop_table::known_loop(&self.res.base, call));
+        let Ok(route_id) = self.route_for(call, now) else { return };
+        let route: Vec<RouteLimit> =
+            find::route_of(&self.res.base, route_id, loop_table::known_loop(&self.res.base, call));
         let passages = route
             .into_iter()
             .filter(|(limit, _)| route::is_passage(&self.res.base.limits, *limit))
@@ -226,18 +226,18 @@ impl Engine {
 
     /// What was learned since this was last asked, oldest first.
     pub fn lessons(&mut self) -> Vec<Lesson> {
-        self.res.upstream.school.lessons.drain(..).collect()
+        self.res.upstream.learning.lessons.drain(..).collect()
     }
 
     /// Whether something that was learned is to be looked at again at this time, which changes definitions.
     #[must_use]
     pub fn is_lesson_due(&self, now: Nanos) -> bool {
-        self.res.upstream.school.due <= now
+        self.res.upstream.learning.due <= now
     }
 
     /// From now on also every unit that is charged for others is told.
     pub fn keep_books(&mut self) {
-        self.res.upstream.school.keeps_books = true;
+        self.res.upstream.learning.keeps_books = true;
     }
 
     /// How many loops are remembered.
@@ -283,8 +283,8 @@ impl Engine {
     pub fn outlook(&mut self, call: &Call, now: Nanos) -> Result<Outlook, Refusal> {
         let now = self.clock(now);
         self.advance(now);
-        let skeleton = self.route_for(call, now)?;
-        let mut arrival = fast_path::arrive(&mut self.res.base, skeleton, call, now);
+        let route_id = self.route_for(call, now)?;
+        let mut arrival = fast_path::arrive(&mut self.res.base, route_id, call, now);
         if let Err(refusal) =
             refuse::fit_or_refuse(&mut self.scheduler, &mut self.res.base, &mut arrival, call, now)
         {
@@ -293,7 +293,7 @@ impl Engine {
                 (reason, limit) => Err(Refusal { reason, limit, ..refusal }),
             };
         }
-        if self.res.base.routing.skeletons[skeleton].terms.observe {
+        if self.res.base.routing.routes[route_id].terms.observe {
             return Ok(Outlook::Goes);
         }
         Ok(outlook::look_ahead(&mut self.scheduler, &mut self.res.base, &arrival, call, now))
@@ -305,7 +305,7 @@ impl Engine {
         if !self.is_waiting(ticket) {
             return None;
         }
-        let lane = lanes::run_of(&self.scheduler, ticket.index).lane;
+        let lane = lanes::batch_of(&self.scheduler, ticket.index).lane;
         let enqueued = self.scheduler.waiters[ticket.index].enqueued;
         let bound = self.scheduler.lanes[lane].bound;
         let slot_wait = self.res.base.limits[bound].meter.is_in_flight();
@@ -341,8 +341,8 @@ impl Engine {
     pub fn counts(&self, service: &str) -> Option<ServiceCounts> {
         let service = *self.res.base.routing.service_index.get(service)?;
         let mut counts = self.res.base.routing.services[service].counts;
-        let own = self.res.base.routing.skeletons.iter().filter(|skeleton| skeleton.service == service);
-        counts.granted += own.map(|skeleton| skeleton.granted).sum::<u64>();
+        let own = self.res.base.routing.routes.iter().filter(|route_id| route_id.service == service);
+        counts.granted += own.map(|route_id| route_id.granted).sum::<u64>();
         Some(counts)
     }
 
@@ -350,7 +350,7 @@ impl Engine {
     #[must_use]
     pub fn service_of(&self, grant: &Grant) -> Option<&str> {
         let call = &self.res.calls[grant];
-        let service = self.res.base.routing.skeletons[call.skeleton].service;
+        let service = self.res.base.routing.routes[call.route_id].service;
         self.res
             .base
             .routing

@@ -1,13 +1,13 @@
-//! The engine: one atomic decision over all limits of a call, and a fair queue for those that must wait.
+//! The engine: one atomic decision over all limits of a call, and a fair queue for calls that must wait.
 //!
-//! A state machine without a clock. Whoever drives it calls [`Engine::try_admit`] or [`Engine::enqueue`]
-//! for a new call, [`Engine::finish`] or [`Engine::cancel`] when one ends, [`Engine::withdraw`] when a
-//! waiting one goes away, and [`Engine::advance`] at [`Engine::next_wake`]; after each of these it hands
-//! out what [`Engine::verdicts`] holds. `now` must not go backwards; if it does, the latest time counts.
+//! The engine is a state machine without a clock. Its driver calls [`Engine::try_admit`] or [`Engine::enqueue`] for a new call,
+//! [`Engine::finish`] or [`Engine::cancel`] when a call ends, [`Engine::withdraw`] when a waiting call goes away, and
+//! [`Engine::advance`] at [`Engine::next_wake`]. After each of these the driver hands out what [`Engine::verdicts`] holds. `now`
+//! must not go backwards; if it does, the latest time counts.
 //!
-//! The parts, in the order of a call's way:
-//! `route` (which limits apply) → `pass` (fits now? go) → `admit`, `lane` (else wait) → `order` (rank) →
-//! `judge` (what holds it) → `pump` (letting go) → `settle` (what it really cost).
+//! This folder holds the order of the steps and no rule. The rules are in the machines: `limits`, `funding`, `routing`, `calls`,
+//! `upstream`, `admission`, `scheduler`, each of which uses only those before it. A machine reaches those after it by raising an
+//! effect; `Engine::apply` applies all effects in one order and then dispatches.
 
 mod configure;
 mod inspect;
@@ -37,19 +37,20 @@ use crate::model::effects::{Effects, Served};
 use crate::model::refusal::{Reason, Refusal};
 use crate::model::time::Nanos;
 use crate::model::{LaneId, MAX_UNIT_KINDS, RouteId};
-use crate::routing::route::Skeleton;
+use crate::routing::route::Route;
 use crate::routing::state::Base;
 use crate::routing::state::Routing;
 use crate::routing::{find, names};
 pub use crate::scheduler::decision::{Ticket, Verdict};
 use crate::scheduler::eligibility::Role;
 use crate::scheduler::lane::Lane;
-use crate::scheduler::shed_order::Roster;
+use crate::scheduler::shed_order::ShedOrder;
 use crate::scheduler::state::Scheduler;
-use crate::scheduler::{batch, bind, dispatch, eligibility, forecast, lanes, marks, rebind, refuse, seats};
+use crate::scheduler::{
+    batch, bind, dispatch, eligibility, forecast, lanes, marks, placement, rebind, refuse,
+};
 use crate::upstream::state::Upstream;
 use crate::upstream::{adaptive_concurrency, backoff, bounds, breakers, inference, review, slowdown};
-use std::cmp::Reverse;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -79,9 +80,9 @@ impl Engine {
     #[inline(always)]
     pub fn admit_at_sight(&mut self, call: &Call, now: Nanos) -> Option<Grant> {
         let now = self.clock(now);
-        let skeleton = find::known_route(&self.res.base, call)
+        let route_id = find::known_route(&self.res.base, call)
             .filter(|_| call.said.cost.is_plain() && now < self.res.base.limits.attention)?;
-        match fast_path::pass_or_arrive(&mut self.res, skeleton, call, now) {
+        match fast_path::grant_or_arrive(&mut self.res, route_id, call, now) {
             ControlFlow::Break(grant) => Some(grant),
             ControlFlow::Continue(_) => None,
         }
@@ -96,8 +97,8 @@ impl Engine {
         if self.res.base.limits.attention <= now {
             self.advance(now);
         }
-        let skeleton = self.route_for(call, now)?;
-        match fast_path::pass_or_arrive(&mut self.res, skeleton, call, now) {
+        let route_id = self.route_for(call, now)?;
+        match fast_path::grant_or_arrive(&mut self.res, route_id, call, now) {
             ControlFlow::Break(grant) => Ok(grant),
             ControlFlow::Continue(arrival) => self.try_admit_by_rank(arrival, call, now),
         }
@@ -111,9 +112,9 @@ impl Engine {
             return Ok(grant);
         }
         self.advance(now);
-        let obstacle = match lanes::lane_of(&self.scheduler, &arrival) {
+        let blocker = match lanes::lane_of(&self.scheduler, &arrival) {
             Some(lane)
-                if eligibility::may_pass(
+                if eligibility::may_overtake(
                     &mut self.scheduler,
                     &mut self.res.base,
                     lane,
@@ -125,8 +126,8 @@ impl Engine {
             }
             Some(lane) => Some((self.scheduler.lanes[lane].bound, Nanos::NEVER)),
             None => {
-                let arrived = seats::arrived(&mut self.scheduler, now);
-                let (waiter, lane) = seats::seat(
+                let arrived = placement::arrived(&mut self.scheduler, now);
+                let (waiter, lane) = placement::seat(
                     &mut self.scheduler,
                     &mut self.res.base,
                     &arrival,
@@ -134,7 +135,7 @@ impl Engine {
                     Nanos::NEVER,
                     arrived,
                 );
-                let obstacle = eligibility::obstacle(
+                let blocker = eligibility::blocker(
                     &mut self.scheduler,
                     &mut self.res.base,
                     lane,
@@ -142,22 +143,22 @@ impl Engine {
                     Role::Other,
                     now,
                 );
-                seats::pull_waiter(&mut self.scheduler, &mut self.res.base, waiter);
-                obstacle.map(|held| (held.limit, held.until))
+                placement::pull_waiter(&mut self.scheduler, &mut self.res.base, waiter);
+                blocker.map(|held| (held.limit, held.until))
             }
         };
-        match obstacle {
-            None => Ok(self.go_and_dispatch(&arrival, now)),
+        match blocker {
+            None => Ok(self.grant_at_once_and_dispatch(&arrival, now)),
             Some((limit, until)) => {
-                let route = find::route_of(&self.res.base, arrival.skeleton, arrival.loop_);
+                let route = find::route_of(&self.res.base, arrival.route_id, arrival.loop_);
                 marks::want_loans(&mut self.scheduler, &mut self.res.base, &route, &arrival.units, now);
-                self.res.base.routing.services[self.res.base.routing.skeletons[arrival.skeleton].service]
+                self.res.base.routing.services[self.res.base.routing.routes[arrival.route_id].service]
                     .counts
                     .refused += 1;
-                if limit == self.res.base.routing.skeletons[arrival.skeleton].breaker && !limit.is_nil() {
+                if limit == self.res.base.routing.routes[arrival.route_id].breaker && !limit.is_nil() {
                     return Err(breakers::circuit_open(&self.res.base, limit, now));
                 }
-                Err(refuse::no_room(&self.res.base, Reason::Timeout, limit, until, &arrival, now))
+                Err(refuse::refusal_by(&self.res.base, Reason::Timeout, limit, until, &arrival, now))
             }
         }
     }
@@ -197,8 +198,8 @@ impl Engine {
         if self.res.base.limits.attention <= now {
             self.advance(now);
         }
-        let skeleton = self.route_for(call, now)?;
-        let mut arrival = match fast_path::pass_or_arrive(&mut self.res, skeleton, call, now) {
+        let route_id = self.route_for(call, now)?;
+        let mut arrival = match fast_path::grant_or_arrive(&mut self.res, route_id, call, now) {
             ControlFlow::Break(grant) => return Ok(Admission::Granted(grant)),
             ControlFlow::Continue(arrival) => arrival,
         };
@@ -219,10 +220,12 @@ impl Engine {
         }
         self.advance(now);
         let patient = self.res.upstream.patient || arrived.is_some();
-        if let Some(refusal) = breakers::shut_out(&mut self.res.base, &arrival, patient, deadline, now) {
+        if let Some(refusal) =
+            breakers::refuse_by_breaker(&mut self.res.base, &arrival, patient, deadline, now)
+        {
             return Err(refusal);
         }
-        let arrived = arrived.unwrap_or_else(|| seats::arrived(&mut self.scheduler, now));
+        let arrived = arrived.unwrap_or_else(|| placement::arrived(&mut self.scheduler, now));
         let waiter = match lanes::lane_of(&self.scheduler, &arrival) {
             Some(lane) => {
                 let Lane { bound, .. } = self.scheduler.lanes[lane];
@@ -237,15 +240,15 @@ impl Engine {
                     now,
                 );
                 if forecast > deadline {
-                    return match eligibility::may_pass(
+                    return match eligibility::may_overtake(
                         &mut self.scheduler,
                         &mut self.res.base,
                         lane,
                         &arrival.units,
                         now,
                     ) {
-                        true => Ok(Admission::Granted(self.go_and_dispatch(&arrival, now))),
-                        false => Err(refuse::no_room(
+                        true => Ok(Admission::Granted(self.grant_at_once_and_dispatch(&arrival, now))),
+                        false => Err(refuse::refusal_by(
                             &self.res.base,
                             Reason::Hopeless,
                             bound,
@@ -255,12 +258,18 @@ impl Engine {
                         )),
                     };
                 }
-                seats::seat(&mut self.scheduler, &mut self.res.base, &arrival, call, deadline, arrived).0
+                placement::seat(&mut self.scheduler, &mut self.res.base, &arrival, call, deadline, arrived).0
             }
             None => {
-                let (waiter, lane) =
-                    seats::seat(&mut self.scheduler, &mut self.res.base, &arrival, call, deadline, arrived);
-                let Some(held) = eligibility::obstacle(
+                let (waiter, lane) = placement::seat(
+                    &mut self.scheduler,
+                    &mut self.res.base,
+                    &arrival,
+                    call,
+                    deadline,
+                    arrived,
+                );
+                let Some(held) = eligibility::blocker(
                     &mut self.scheduler,
                     &mut self.res.base,
                     lane,
@@ -268,8 +277,8 @@ impl Engine {
                     Role::Other,
                     now,
                 ) else {
-                    seats::pull_waiter(&mut self.scheduler, &mut self.res.base, waiter);
-                    return Ok(Admission::Granted(self.go_and_dispatch(&arrival, now)));
+                    placement::pull_waiter(&mut self.scheduler, &mut self.res.base, waiter);
+                    return Ok(Admission::Granted(self.grant_at_once_and_dispatch(&arrival, now)));
                 };
                 let nothing = [0; MAX_UNIT_KINDS];
                 let forecast = forecast::forecast_behind(
@@ -283,8 +292,8 @@ impl Engine {
                 );
                 if forecast > deadline {
                     // It stands in no queue yet: nobody has seen it.
-                    seats::pull_waiter(&mut self.scheduler, &mut self.res.base, waiter);
-                    return Err(refuse::no_room(
+                    placement::pull_waiter(&mut self.scheduler, &mut self.res.base, waiter);
+                    return Err(refuse::refusal_by(
                         &self.res.base,
                         Reason::Hopeless,
                         held.limit,
@@ -298,7 +307,7 @@ impl Engine {
             }
         };
         let ticket = Ticket { index: waiter, generation: self.scheduler.waiters[waiter].generation };
-        self.pump(now);
+        self.apply(now);
         // It may have gone at once, as the first of its limit or by backfill.
         if let Some(place) = self.scheduler.verdicts.iter().rposition(|(known, _)| *known == ticket) {
             return match self.scheduler.verdicts.remove(place).1 {
@@ -316,16 +325,16 @@ impl Engine {
         if !self.is_waiting(ticket) {
             return false;
         }
-        seats::pull_waiter(&mut self.scheduler, &mut self.res.base, ticket.index);
+        placement::pull_waiter(&mut self.scheduler, &mut self.res.base, ticket.index);
         self.advance(now);
-        self.pump(now);
+        self.apply(now);
         true
     }
 
     /// A call comes now. Every attempt of it enters the queue with this by [`Engine::enqueue_again`], and is ranked by it.
     pub fn arrived(&mut self, now: Nanos) -> Arrived {
         let now = self.clock(now);
-        seats::arrived(&mut self.scheduler, now)
+        placement::arrived(&mut self.scheduler, now)
     }
 
     /// Whether a ticket's call still waits.
@@ -335,24 +344,30 @@ impl Engine {
     }
 
     /// Lets a call go at once although others wait, and dispatches those.
-    fn go_and_dispatch(&mut self, arrival: &Arrival, now: Nanos) -> Grant {
+    fn grant_at_once_and_dispatch(&mut self, arrival: &Arrival, now: Nanos) -> Grant {
         let grant = dispatch::go(&mut self.scheduler, &mut self.res, arrival, now);
-        self.pump(now);
+        self.apply(now);
         grant
     }
 
     /// A service that is only observed holds nothing back: what does not fit is counted all the same.
     fn observe(&mut self, arrival: &Arrival, call: &Call, now: Nanos) -> Option<Grant> {
-        let Skeleton { ref terms, penalty, service, .. } = self.res.base.routing.skeletons[arrival.skeleton];
+        let Route { ref terms, penalty, service, .. } = self.res.base.routing.routes[arrival.route_id];
         if !terms.observe {
             return None;
         }
         // A throttled call comes this way though it may fit.
         let would_wait = penalty == 0 || {
-            let arrived = seats::arrived(&mut self.scheduler, now);
-            let (waiter, lane) =
-                seats::seat(&mut self.scheduler, &mut self.res.base, arrival, call, Nanos::NEVER, arrived);
-            let held = eligibility::obstacle(
+            let arrived = placement::arrived(&mut self.scheduler, now);
+            let (waiter, lane) = placement::seat(
+                &mut self.scheduler,
+                &mut self.res.base,
+                arrival,
+                call,
+                Nanos::NEVER,
+                arrived,
+            );
+            let held = eligibility::blocker(
                 &mut self.scheduler,
                 &mut self.res.base,
                 lane,
@@ -360,28 +375,28 @@ impl Engine {
                 Role::Other,
                 now,
             );
-            seats::pull_waiter(&mut self.scheduler, &mut self.res.base, waiter);
+            placement::pull_waiter(&mut self.scheduler, &mut self.res.base, waiter);
             held.is_some()
         };
         self.res.base.routing.services[service].counts.would_wait += u64::from(would_wait);
-        Some(self.go_and_dispatch(arrival, now))
+        Some(self.grant_at_once_and_dispatch(arrival, now))
     }
 
     /// Makes room in a full queue: the lowest rank goes, which may be the call that just came.
     fn shed_for(&mut self, ticket: Ticket, now: Nanos) -> Result<(), Refusal> {
-        let lane = lanes::run_of(&self.scheduler, ticket.index).lane;
-        let skeleton = self.scheduler.lanes[lane].skeleton;
-        let service = self.res.base.routing.skeletons[skeleton].service;
-        let rosters = self.scheduler.rosters.of(service);
-        if Roster::waiting(rosters) <= self.res.base.routing.services[service].queue.max_waiting {
+        let lane = lanes::batch_of(&self.scheduler, ticket.index).lane;
+        let route_id = self.scheduler.lanes[lane].route_id;
+        let service = self.res.base.routing.routes[route_id].service;
+        let shed_orders = self.scheduler.shed_orders.of(service);
+        if ShedOrder::waiting(shed_orders) <= self.res.base.routing.services[service].queue.max_waiting {
             return Ok(());
         }
         // The lowest priority; in it the loop with the most waiting for its weight; of that one the latest.
-        let Some(lanes) = rosters.iter_mut().find_map(Roster::largest) else { return Ok(()) };
+        let Some(lanes) = shed_orders.iter_mut().find_map(ShedOrder::largest) else { return Ok(()) };
         let last = lanes.iter().map(|lane| self.scheduler.lanes[*lane].tail).filter(|last| !last.is_nil());
         let Some(victim) = last.max_by_key(|last| self.scheduler.waiters[*last].seq) else { return Ok(()) };
         refuse::refuse_waiting(&mut self.scheduler, &mut self.res.base, victim, Reason::QueueFull, now);
-        self.pump(now);
+        self.apply(now);
         if victim != ticket.index {
             return Ok(());
         }
@@ -442,7 +457,7 @@ impl Engine {
         if self.res.base.limits.attention <= now {
             backoff::end_tails(&mut self.res.upstream, &mut self.res.base, now);
         }
-        if self.res.upstream.school.due <= now {
+        if self.res.upstream.learning.due <= now {
             review::review(&mut self.res.upstream, &mut self.res.base, now);
             self.plan_what_was_learned(now);
         }
@@ -451,7 +466,7 @@ impl Engine {
             || !self.scheduler.dirty.is_empty()
             || self.res.base.effects.is_pending()
         {
-            self.pump(now);
+            self.apply(now);
         }
         while let Some((deadline, waiter)) = self.scheduler.deadlines.first() {
             if deadline > now {
@@ -464,7 +479,7 @@ impl Engine {
                 crate::model::refusal::Reason::Timeout,
                 now,
             );
-            self.pump(now);
+            self.apply(now);
         }
     }
 
@@ -494,8 +509,8 @@ impl Engine {
     /// Applies the effects that change where calls wait, and which of them can go at all.
     fn restructure(&mut self, now: Nanos) {
         for (service, model) in std::mem::take(&mut self.res.base.effects.split) {
-            let waiting = rebind::unseat_model(&mut self.scheduler, &mut self.res.base, service, &model);
-            rebind::seat_again(&mut self.scheduler, &mut self.res, waiting, now);
+            let waiting = rebind::displace_model(&mut self.scheduler, &mut self.res.base, service, &model);
+            rebind::place_again(&mut self.scheduler, &mut self.res, waiting, now);
         }
         let routes = std::mem::take(&mut self.res.base.effects.reroute);
         rebind::rebind(&mut self.scheduler, &mut self.res, &routes, now);
@@ -505,7 +520,7 @@ impl Engine {
             marks::mark_route(&mut self.scheduler, &mut self.res.base, &route);
         }
         if std::mem::take(&mut self.res.base.effects.refit) {
-            rebind::fit_all(&mut self.scheduler, &mut self.res.base, now);
+            rebind::refit(&mut self.scheduler, &mut self.res.base, now);
         }
         for breaker in std::mem::take(&mut self.res.base.effects.refuse) {
             refuse::refuse_all_at(&mut self.scheduler, &mut self.res.base, breaker, now);
@@ -516,9 +531,9 @@ impl Engine {
     pub(super) fn purge_retired(&mut self) {
         for limit in std::mem::take(&mut self.res.base.effects.retired) {
             marks::arm(&mut self.scheduler, &mut self.res.base, limit, Nanos::NEVER);
-            self.res.base.limits[limit].contention = None;
+            self.res.base.limits[limit].queue = None;
             self.scheduler.dirty.retain(|marked| marked.0 != limit);
-            self.res.upstream.school.forget(limit);
+            self.res.upstream.learning.forget(limit);
             self.res.base.limits.all.free(limit);
         }
     }
@@ -531,8 +546,8 @@ impl Engine {
         // Nobody who does not wait cares when a tail ends: whoever comes next sees to it.
         let tail = (self.scheduler.waiting > 0 && !self.res.base.limits.attention.is_never())
             .then_some(self.res.base.limits.attention);
-        let lesson = (self.scheduler.waiting > 0 && !self.res.upstream.school.due.is_never())
-            .then_some(self.res.upstream.school.due);
+        let lesson = (self.scheduler.waiting > 0 && !self.res.upstream.learning.due.is_never())
+            .then_some(self.res.upstream.learning.due);
         [timer, deadline, tail, lesson].into_iter().flatten().min()
     }
 
@@ -569,56 +584,27 @@ impl Engine {
     /// The route of a call whose cost is one.
     #[inline(always)]
     pub(super) fn route_for(&mut self, call: &Call, now: Nanos) -> Result<RouteId, Refusal> {
-        let skeleton = match find::known_route(&self.res.base, call) {
-            Some(skeleton) => skeleton,
+        let route_id = match find::known_route(&self.res.base, call) {
+            Some(route_id) => route_id,
             None => self.find_route(call, now)?,
         };
         if !call.said.cost.is_plain() {
             find::check_cost(&self.res.base, &call.said.cost)?;
         }
-        Ok(skeleton)
+        Ok(route_id)
     }
 
-    /// Lets everybody go who may.
-    pub(super) fn pump(&mut self, now: Nanos) {
+    /// Applies all effects: structure, shares and marks, then dispatch, then the retirement of limits.
+    pub(super) fn apply(&mut self, now: Nanos) {
         self.apply_effects(now);
-        while let Some((wake, limit)) = self.scheduler.timers.first() {
-            if wake > now {
-                break;
-            }
-            marks::arm(&mut self.scheduler, &mut self.res.base, limit, Nanos::NEVER);
-            marks::mark(&mut self.scheduler, &mut self.res.base, limit);
-        }
-        let mut candidates = std::mem::take(&mut self.scheduler.candidates);
-        loop {
-            while let Some(limit) = dispatch::next_marked(&mut self.scheduler) {
-                candidates.retain(|(at, _)| *at != limit);
-                if let Some(candidate) = dispatch::look(&mut self.scheduler, &mut self.res.base, limit, now) {
-                    candidates.push((limit, candidate));
-                }
-            }
-            let best = match candidates[..] {
-                [] => break,
-                [(_, only)] => only,
-                _ => dispatch::best(&self.scheduler, &self.res.base, &candidates, now),
-            };
-            match candidates.len() == 1
-                && best.in_turn
-                && batch::has_way_to_itself(&self.scheduler, &self.res.base, best.lane)
-            {
-                true => batch::let_line_go(&mut self.scheduler, &mut self.res, best.lane, now),
-                false => dispatch::let_go(&mut self.scheduler, &mut self.res, best, now),
-            }
-            self.scheduler.dirty.extend(candidates.drain(..).map(|(limit, _)| Reverse(limit)));
-        }
-        self.scheduler.candidates = candidates;
+        dispatch::dispatch(&mut self.scheduler, &mut self.res, now);
         self.purge_retired();
     }
 
     /// After a limit changed in place: refuses what can no longer fit, and looks at everything again.
     pub(super) fn replan_all(&mut self, now: Nanos) {
-        rebind::fit_all(&mut self.scheduler, &mut self.res.base, now);
-        self.pump(now);
+        rebind::refit(&mut self.scheduler, &mut self.res.base, now);
+        self.apply(now);
     }
 
     /// Puts into force what was learned while a call ended; nobody goes yet.
@@ -633,13 +619,13 @@ impl Engine {
     /// The skeleton of a call's route.
     #[inline(never)]
     fn find_route(&mut self, call: &Call, now: Nanos) -> Result<RouteId, Refusal> {
-        let skeleton = find::resolve_shape(&mut self.res.base, &call.said.shape, now)?;
-        call.said.route.store(self.res.base.routing.tag.mark(skeleton), Ordering::Relaxed);
+        let route_id = find::resolve_shape(&mut self.res.base, &call.said.shape, now)?;
+        call.said.route.store(self.res.base.routing.tag.mark(route_id), Ordering::Relaxed);
         // Limits of idle keys may have been retired on the way.
         if !self.res.base.effects.retired.is_empty() {
             self.purge_retired();
         }
-        Ok(skeleton)
+        Ok(route_id)
     }
 
     /// The call ended. `actual` is what it really cost, in the dimensions it states; the rest cost what
@@ -651,7 +637,7 @@ impl Engine {
         let waited_for = self.scheduler.waiting > 0;
         if settle::finish_call(&mut self.res, grant, actual, waited_for, now) {
             self.advance(now);
-            self.pump(now);
+            self.apply(now);
         }
     }
 
@@ -662,7 +648,7 @@ impl Engine {
         let now = self.clock(now);
         let call = self.res.calls[&grant].clone();
         let counted = settle::is_counted(&self.res.base, &call, &ended.fate);
-        let explained = review::hear_told(
+        let explained = review::read_stated_limits(
             &mut self.res.upstream,
             &mut self.res.base,
             grant.index(),
@@ -674,9 +660,9 @@ impl Engine {
         // Before anything comes back: it must not go to somebody who has to stay away now.
         match &ended.fate {
             Fate::TurnedAway { wait, by, in_flight } => {
-                inference::grow_wary(&mut self.res.base, &call, now);
+                inference::widen_jitter(&mut self.res.base, &call, now);
                 if !explained && by.is_empty() && !in_flight {
-                    inference::turned_away_unexplained(
+                    inference::rejected_without_reason(
                         &mut self.res.upstream,
                         &mut self.res.base,
                         &call,
@@ -684,10 +670,16 @@ impl Engine {
                     );
                 }
                 if *in_flight {
-                    adaptive_concurrency::coped(&mut self.res.upstream, &mut self.res.base, &call, true, now);
+                    adaptive_concurrency::report_load(
+                        &mut self.res.upstream,
+                        &mut self.res.base,
+                        &call,
+                        true,
+                        now,
+                    );
                 }
                 let wait = if *in_flight { wait.or(Some(Duration::ZERO)) } else { *wait };
-                backoff::turned_away(
+                backoff::rejected(
                     &mut self.res.upstream,
                     &mut self.res.base,
                     &call,
@@ -698,18 +690,30 @@ impl Engine {
                 );
             }
             Fate::Failed { wait } => {
-                slowdown::ended_well(&mut self.res.upstream, &mut self.res.base, &call, false, now);
-                adaptive_concurrency::coped(&mut self.res.upstream, &mut self.res.base, &call, true, now);
+                slowdown::count_end(&mut self.res.upstream, &mut self.res.base, &call, false, now);
+                adaptive_concurrency::report_load(
+                    &mut self.res.upstream,
+                    &mut self.res.base,
+                    &call,
+                    true,
+                    now,
+                );
                 if let Some(wait) = wait {
-                    backoff::leave_alone(&mut self.res.upstream, &mut self.res.base, &call, *wait, now);
+                    backoff::back_off_service(&mut self.res.upstream, &mut self.res.base, &call, *wait, now);
                 }
             }
             Fate::Answered => {
                 backoff::end_rows(&mut self.res.upstream, &mut self.res.base, &call);
-                inference::went_through(&mut self.res.upstream, &mut self.res.base, &call, now);
+                inference::count_passed(&mut self.res.upstream, &mut self.res.base, &call, now);
                 inference::took(&mut self.res.upstream, &mut self.res.base, &call, now);
-                slowdown::ended_well(&mut self.res.upstream, &mut self.res.base, &call, true, now);
-                adaptive_concurrency::coped(&mut self.res.upstream, &mut self.res.base, &call, false, now);
+                slowdown::count_end(&mut self.res.upstream, &mut self.res.base, &call, true, now);
+                adaptive_concurrency::report_load(
+                    &mut self.res.upstream,
+                    &mut self.res.base,
+                    &call,
+                    false,
+                    now,
+                );
             }
             Fate::Unknown | Fate::Unreached | Fate::Unprocessed | Fate::OutOfQuota => {}
         }
@@ -723,14 +727,14 @@ impl Engine {
                 let waited_for = self.scheduler.waiting > 0;
                 if settle::give_back_refused(&mut self.res, grant, waited_for, now) {
                     self.advance(now);
-                    self.pump(now);
+                    self.apply(now);
                 }
             }
         }
         self.plan_what_was_learned(now);
         if self.scheduler.waiting > 0 {
             self.advance(now);
-            self.pump(now);
+            self.apply(now);
         }
     }
 
@@ -739,7 +743,7 @@ impl Engine {
         let now = self.clock(now);
         let call = self.res.calls[grant].clone();
         let counted = settle::is_counted(&self.res.base, &call, &ended.fate);
-        review::hear_told(
+        review::read_stated_limits(
             &mut self.res.upstream,
             &mut self.res.base,
             grant.index(),
@@ -751,7 +755,7 @@ impl Engine {
         self.plan_what_was_learned(now);
         if self.scheduler.waiting > 0 {
             self.advance(now);
-            self.pump(now);
+            self.apply(now);
         }
     }
 
@@ -761,7 +765,7 @@ impl Engine {
     pub fn left(&mut self, departure: Departure, now: Nanos) {
         let now = self.clock(now);
         let Some(call) = self.res.calls.leaves_late(departure, now) else { return };
-        for (limit, slot) in find::route_of(&self.res.base, call.skeleton, call.loop_) {
+        for (limit, slot) in find::route_of(&self.res.base, call.route_id, call.loop_) {
             let held = &mut self.res.base.limits[limit];
             if held.since <= call.epoch && held.meter.count_from(call.units[slot as usize], call.counted, now)
             {
@@ -770,7 +774,7 @@ impl Engine {
         }
         if self.scheduler.waiting > 0 {
             self.advance(now);
-            self.pump(now);
+            self.apply(now);
         }
     }
 
@@ -781,9 +785,9 @@ impl Engine {
         let now = self.clock(now);
         let call = self.res.calls[grant].clone();
         let (mut more, mut uncounted) = ([0; MAX_UNIT_KINDS], [0; MAX_UNIT_KINDS]);
-        for (limit, slot) in find::route_of(&self.res.base, call.skeleton, call.loop_) {
+        for (limit, slot) in find::route_of(&self.res.base, call.route_id, call.loop_) {
             let held = &self.res.base.limits[limit];
-            let layout = &self.res.base.routing.skeletons[call.skeleton].layout;
+            let layout = &self.res.base.routing.routes[call.route_id].layout;
             let dimension = layout.dimension(slot).filter(|dimension| **dimension != Dimension::Bytes);
             let Some(dimension) = dimension.filter(|dimension| so_far.states(dimension)) else { continue };
             let (cost, reserved) = (so_far.units(dimension), call.units[slot as usize]);
@@ -805,7 +809,7 @@ impl Engine {
         self.res.calls.grow(grant, &more, &uncounted);
         if self.scheduler.waiting > 0 {
             self.advance(now);
-            self.pump(now);
+            self.apply(now);
         }
     }
 
@@ -824,7 +828,7 @@ impl Engine {
     pub fn finish_unnoticed(&mut self, grant: Grant) -> Result<(), Grant> {
         let waited_for = self.scheduler.waiting > 0;
         if settle::is_noted(&self.res, &grant)
-            || !settle::ends_unnoticed(&self.res, &grant, waited_for)
+            || !settle::frees_no_waiter(&self.res, &grant, waited_for)
             || !settle::free_slots(&mut self.res, &grant)
         {
             return Err(grant);
@@ -848,7 +852,7 @@ impl Engine {
         let waited_for = self.scheduler.waiting > 0;
         if settle::give_back(&mut self.res, grant, |_| true, waited_for, now) {
             self.advance(now);
-            self.pump(now);
+            self.apply(now);
         }
     }
 }

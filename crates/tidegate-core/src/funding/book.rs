@@ -102,7 +102,7 @@ pub(crate) fn size_of(definition: &Definition, taken: u64, span: Duration) -> u6
 pub(crate) struct Funding {
     /// Which limits want how many units, and what they have spent since they last asked.
     pub loan_requests: Vec<(LimitId, u64, u64)>,
-    pub lent_limits: BTreeSet<LimitId>,
+    pub funded_limits: BTreeSet<LimitId>,
     /// What is written down before it is spent, if anything is.
     pub book: Option<Box<Book>>,
 }

@@ -6,7 +6,7 @@ use crate::model::LimitId;
 use crate::model::time::Nanos;
 
 /// Units count that nobody asked for.
-pub(crate) fn charge_lent(
+pub(crate) fn charge_funded(
     funding: &mut Funding,
     limits: &mut Limits,
     limit: LimitId,
@@ -19,7 +19,13 @@ pub(crate) fn charge_lent(
     }
 }
 
-pub(crate) fn spend_lent(funding: &mut Funding, limits: &mut Limits, limit: LimitId, units: u64, now: Nanos) {
+pub(crate) fn spend_funded(
+    funding: &mut Funding,
+    limits: &mut Limits,
+    limit: LimitId,
+    units: u64,
+    now: Nanos,
+) {
     if let Some(lent) = &mut limits[limit].lent {
         lent.spend(units, now);
         want_loan(funding, limits, limit, 0, now);

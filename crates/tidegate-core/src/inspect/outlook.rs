@@ -1,4 +1,7 @@
-//! What a call would meet if it came now.
+//! How long a call would wait if it came now, asked without taking anything and without a place in the queue.
+//!
+//! The answer comes from the same forecast and the same ranks that the call itself would meet. No waiting call goes sooner or
+//! later because of the question.
 
 use crate::calls::Arrival;
 use crate::model::call::Call;
@@ -9,7 +12,7 @@ use crate::routing::state::Base;
 use crate::scheduler::eligibility::Role;
 use crate::scheduler::lane::Arrived;
 use crate::scheduler::state::Scheduler;
-use crate::scheduler::{eligibility, forecast, lanes, seats};
+use crate::scheduler::{eligibility, forecast, lanes, placement};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,19 +50,19 @@ pub(crate) fn look_ahead(
     let units = &arrival.units;
     let arrived = Arrived { seq: s.seq + 1, at: now };
     if let Some(lane) = lanes::lane_of(s, arrival) {
-        if eligibility::may_pass(s, base, lane, units, now) {
+        if eligibility::may_overtake(s, base, lane, units, now) {
             return Outlook::Goes;
         }
         let ahead = forecast::ahead_of_arrival(s, lane, arrived);
         return would_wait(s, base, s.lanes[lane].bound, lane, &ahead, units, now);
     }
     // It stands in no queue, and is gone before anybody has seen it.
-    let (waiter, lane) = seats::seat(s, base, arrival, call, Nanos::NEVER, arrived);
-    let outlook = match eligibility::obstacle(s, base, lane, units, Role::Other, now) {
+    let (waiter, lane) = placement::seat(s, base, arrival, call, Nanos::NEVER, arrived);
+    let outlook = match eligibility::blocker(s, base, lane, units, Role::Other, now) {
         Some(held) => would_wait(s, base, held.limit, lane, &[0; MAX_UNIT_KINDS], units, now),
         None => Outlook::Goes,
     };
-    seats::pull_waiter(s, base, waiter);
+    placement::pull_waiter(s, base, waiter);
     outlook
 }
 

@@ -1,4 +1,4 @@
-//! The limits of a call's route, as they stand.
+//! The limits of a call's route as they stand, and which call is first at each. To look changes nothing.
 
 use crate::limits::limit::Counts;
 use crate::limits::meters::Meter;
@@ -126,8 +126,8 @@ pub struct Explained {
     pub learned: Option<LearnedLimit>,
 }
 
-pub(crate) fn class_of(base: &Base, skeleton: RouteId, call: &Call) -> Priority {
-    call.said.priority.unwrap_or(base.routing.skeletons[skeleton].terms.priority)
+pub(crate) fn class_of(base: &Base, route_id: RouteId, call: &Call) -> Priority {
+    call.said.priority.unwrap_or(base.routing.routes[route_id].terms.priority)
 }
 
 pub(crate) fn stand(limits: &mut Limits, limit: LimitId, now: Nanos) -> Stand {

@@ -78,7 +78,7 @@ pub(crate) fn idle_pages(funding: &Funding, limits: &Limits) -> Vec<Page> {
 
 /// Whether a page is of a limit that is still there.
 pub(crate) fn is_of(base: &Base, page: &Page) -> bool {
-    base.funding.lent_limits.contains(&page.limit) && names::limit_name(base, page.limit) == page.name
+    base.funding.funded_limits.contains(&page.limit) && names::limit_name(base, page.limit) == page.name
 }
 
 pub(crate) fn page(

@@ -123,7 +123,7 @@ impl Allowance {
     }
 
     /// Undoes [`Allowance::try_spend_quickly`] or [`Allowance::spend`] at the same moment.
-    pub fn put_back(&mut self, units: u64, now: Nanos) {
+    pub fn undo(&mut self, units: u64, now: Nanos) {
         self.spent = self.spent.saturating_sub(units);
         let mut left = units;
         for loan in self.loans.iter_mut().filter(|loan| loan.usable(now)) {

@@ -9,8 +9,8 @@ use crate::config::{Origin, RateLimit, Reserve};
 use crate::limits::adjustment::Adjustment;
 use crate::limits::allowance::Allowance;
 use crate::limits::breaker::BreakerPolicy;
-use crate::limits::contention::Contention;
 use crate::limits::meters::{Boundary, Bucket, Circuit, FixedWindow, Hold, InFlight, Meter, SlidingWindow};
+use crate::limits::queue::Queue;
 use crate::model::dimension::Dimension;
 use crate::model::priority::Priority;
 use crate::model::rate::{Algorithm, Rate, WindowName};
@@ -126,16 +126,16 @@ impl Definition {
         };
         let units = if algorithm == Algorithm::TokenBucket { learned.paced(told) } else { units };
         // Long windows only count. Short ones keep their N and flow more slowly, if they flow.
-        let eased = learned.pace < 1.0 && window <= PACED;
+        let announce_pace = learned.pace < 1.0 && window <= PACED;
         let flows = algorithm == Algorithm::SlidingWindow && burst.is_some();
-        let slack = match eased && flows {
+        let slack = match announce_pace && flows {
             true => (window + learned.slack()).div_f64(learned.pace) - window,
             // Of a window that only counts, the slots linger: where nobody says when calls leave, that is not for us to judge.
             false if algorithm == Algorithm::SlidingWindow && !flows && !learned.remote => Duration::ZERO,
             false => learned.slack(),
         };
-        let units = if eased && !flows { learned.slowed(units) } else { units };
-        let burst = if eased { burst.map(|burst| learned.slowed(burst)) } else { burst };
+        let units = if announce_pace && !flows { learned.slowed(units) } else { units };
+        let burst = if announce_pace { burst.map(|burst| learned.slowed(burst)) } else { burst };
         // In range: not above what was in range, or what a reply said and was checked when it was heard.
         let rate = Rate::new(units.max(1), window).unwrap_or(*rate);
         let (dimension, calendar) = (dimension.clone(), calendar.clone());
@@ -360,7 +360,7 @@ pub(crate) struct Limit {
     /// Whose units these are, if they are lent.
     pub lent: Option<Box<Allowance>>,
     /// Who waits here or holds a booking that passes through.
-    pub contention: Option<Box<Contention>>,
+    pub queue: Option<Box<Queue>>,
 }
 
 impl Limit {
@@ -376,7 +376,7 @@ impl Limit {
             mirrored: false,
             meter,
             lent: None,
-            contention: None,
+            queue: None,
         }
     }
 
@@ -413,7 +413,7 @@ impl Limit {
     /// Whether nothing would be forgiven by forgetting it.
     pub fn is_idle(&self, now: Nanos) -> bool {
         let lent = self.lent.as_ref().is_none_or(|lent| lent.lasts());
-        self.contention.is_none() && lent && self.meter.full_at() <= now
+        self.queue.is_none() && lent && self.meter.full_at() <= now
     }
 }
 

@@ -3,10 +3,10 @@
 pub(crate) mod adjustment;
 pub mod allowance;
 pub mod breaker;
-pub(crate) mod contention;
 pub(crate) mod keys;
 pub(crate) mod limit;
 pub mod meters;
+pub(crate) mod queue;
 pub(crate) mod retired;
 pub mod snapshot;
 pub(crate) mod store;

@@ -9,7 +9,7 @@ use crate::model::call::Estimated;
 use crate::model::effects::{Effects, Served};
 use crate::model::priority::Priority;
 use crate::model::rate::Algorithm;
-use crate::model::route_limit::Use;
+use crate::model::route_limit::RouteLimit;
 use crate::model::time::Nanos;
 use crate::model::{Arena, LimitId, SpecId, Units};
 use hashbrown::HashMap;
@@ -68,14 +68,14 @@ pub(crate) struct Limits {
 impl Limits {
     /// Raises the effect that the room of a limit changed, if calls wait there.
     pub fn touch(&self, limit: LimitId, effects: &mut Effects) {
-        if self[limit].contention.is_some() {
+        if self[limit].queue.is_some() {
             effects.touched.push(limit);
         }
     }
 
     /// Raises the effect that a loop was served more or less than it was charged for, if calls wait at the limit.
     pub fn serve(&self, served: Served, effects: &mut Effects) {
-        if self[served.limit].contention.is_some() {
+        if self[served.limit].queue.is_some() {
             effects.served.push(served);
         }
     }
@@ -109,7 +109,7 @@ impl Limits {
     pub fn fit_units(
         &self,
         units: &mut Units,
-        route: &[Use],
+        route: &[RouteLimit],
         class: Priority,
         estimated: Estimated,
     ) -> Option<(LimitId, u64, u64)> {
@@ -190,7 +190,7 @@ impl Limits {
     }
 
     /// How much of what is lent to a limit may go to others while a call of `cost` is first.
-    pub fn lent_spare(&self, limit: LimitId, cost: u64, now: Nanos) -> u64 {
+    pub fn funded_spare(&self, limit: LimitId, cost: u64, now: Nanos) -> u64 {
         let lent = self[limit].lent.as_ref();
         lent.map_or(UNBOUNDED, |lent| lent.spare(cost, now))
     }
@@ -220,7 +220,7 @@ impl Limits {
     pub fn see_if_plain(&mut self, limit: LimitId) {
         let held = &mut self.all[limit];
         let reserved = self.specs[held.spec].withheld != [0; 4];
-        let open = !reserved && held.contention.is_none();
+        let open = !reserved && held.queue.is_none();
         (held.plain, held.promised) = (open && held.lent.is_none(), open && held.lent.is_some());
     }
 

@@ -3,4 +3,4 @@
 use crate::model::LimitId;
 
 /// One limit of a route, and which of the call's units it counts.
-pub(crate) type Use = (LimitId, u8);
+pub(crate) type RouteLimit = (LimitId, u8);

@@ -15,7 +15,7 @@ pub(crate) fn promise_for(base: &mut Base, limit: LimitId, now: Nanos) {
     }
     base.limits[limit].lent =
         Some(Box::new(Allowance::new(book::promise_size(&base.funding, &base.limits, limit), now)));
-    base.funding.lent_limits.insert(limit);
+    base.funding.funded_limits.insert(limit);
     base.limits.see_if_plain(limit);
     let seed = base.limits.specs[base.limits[limit].spec].seed;
     let is_new = !came_back && !claim(base, limit, now);
@@ -30,7 +30,7 @@ pub(crate) fn promise_for(base: &mut Base, limit: LimitId, now: Nanos) {
 
 /// A limit is no more: neither should its page be, unless what was spent of it still counts.
 pub(crate) fn erase(base: &mut Base, limit: LimitId) {
-    if base.funding.book.is_some() && base.funding.lent_limits.contains(&limit) {
+    if base.funding.book.is_some() && base.funding.funded_limits.contains(&limit) {
         let name = names::limit_name(base, limit);
         let retired = base.limits.retired.has(&name);
         let Some(book) = &mut base.funding.book else { return };

@@ -5,7 +5,7 @@ use crate::limits::limit::{Counts, Definition};
 use crate::limits::meters::Meter;
 use crate::model::dimension::Dimension;
 use crate::model::pattern::Pattern;
-use crate::model::route_limit::Use;
+use crate::model::route_limit::RouteLimit;
 use crate::model::time::Nanos;
 use crate::model::{LimitId, RouteId, SLOT, SpecId};
 use crate::routing::route::RouteTerms;
@@ -14,16 +14,16 @@ use crate::routing::{define, scope};
 use std::collections::BTreeSet;
 
 /// Lists the limits of these routes anew. The lanes on them are bound anew when effects are applied.
-pub(crate) fn reroute(base: &mut Base, skeletons: &BTreeSet<RouteId>, now: Nanos) {
-    for &skeleton in skeletons {
-        route_skeleton(base, skeleton, now);
+pub(crate) fn reroute(base: &mut Base, routes: &BTreeSet<RouteId>, now: Nanos) {
+    for &route_id in routes {
+        list_limits(base, route_id, now);
     }
-    base.effects.reroute.extend(skeletons);
+    base.effects.reroute.extend(routes);
 }
 
 /// Lists the limits that a skeleton's calls must pass, under the config in force.
-pub(crate) fn route_skeleton(base: &mut Base, index: RouteId, now: Nanos) {
-    let key = base.routing.skeletons[index].key.clone();
+pub(crate) fn list_limits(base: &mut Base, index: RouteId, now: Nanos) {
+    let key = base.routing.routes[index].key.clone();
     let service = &base.routing.services[key.service];
     let of = |patterns: &[(Pattern, Vec<SpecId>)], text: &Option<Box<str>>| -> Vec<SpecId> {
         let found = patterns.iter().find(|(pattern, _)| Some(pattern.text()) == text.as_deref());
@@ -45,7 +45,7 @@ pub(crate) fn route_skeleton(base: &mut Base, index: RouteId, now: Nanos) {
     let counted = specs.iter().chain(&base.routing.loop_specs);
     let used: Vec<Dimension> =
         counted.filter_map(|spec| base.limits.specs[*spec].definition.dimension()).collect();
-    base.routing.skeletons[index].layout.lay_out(&used);
+    base.routing.routes[index].layout.lay_out(&used);
     let mut uses = Vec::with_capacity(specs.len());
     let mut throttles = Vec::new();
     for spec in specs {
@@ -61,30 +61,30 @@ pub(crate) fn route_skeleton(base: &mut Base, index: RouteId, now: Nanos) {
     let breaker = uses.iter().find(|(limit, _)| matches!(meter(*limit), Meter::Circuit(_)));
     let breaker = breaker.map_or(LimitId::NIL, |(limit, _)| *limit);
     // Windows on a limit look for it among these.
-    base.routing.skeletons[index].uses = uses;
+    base.routing.routes[index].uses = uses;
     let (windows, throttled) = windows_on(base, index, now);
     if throttles.is_empty() {
         throttles.extend(throttle_by_rate(base, index, throttled, now));
     }
     let budget = |spec: SpecId| matches!(base.limits.specs[spec].definition.counts, Counts::ByteBudget(_));
-    let uses = &base.routing.skeletons[index].uses;
+    let uses = &base.routing.routes[index].uses;
     let dearer = !throttles.is_empty()
         || uses.iter().any(|(limit, _)| budget(base.limits[*limit].spec))
         || base.routing.loop_specs.iter().any(|spec| budget(*spec));
-    let skeleton = &mut base.routing.skeletons[index];
-    skeleton.throttle.active = throttled;
-    skeleton.penalty = if throttled && dearer { penalty } else { 0 };
+    let route_id = &mut base.routing.routes[index];
+    route_id.throttle.active = throttled;
+    route_id.penalty = if throttled && dearer { penalty } else { 0 };
     if throttled {
-        skeleton.uses.extend(&throttles);
+        route_id.uses.extend(&throttles);
     }
-    skeleton.uses.extend(windows);
-    skeleton.slots = slots;
-    skeleton.throttle.limits = throttles;
-    skeleton.breaker = breaker;
+    route_id.uses.extend(windows);
+    route_id.slots = slots;
+    route_id.throttle.limits = throttles;
+    route_id.breaker = breaker;
     see_what_is_mirrored(base, index);
-    let skeleton = &mut base.routing.skeletons[index];
-    skeleton.loop_slots = loop_slots;
-    skeleton.terms = RouteTerms {
+    let route_id = &mut base.routing.routes[index];
+    route_id.loop_slots = loop_slots;
+    route_id.terms = RouteTerms {
         priority: loop_type.as_ref().and_then(|t| t.priority).unwrap_or_default(),
         inverse: loop_type.map_or(1 << 32, |t| t.inverse),
         observe,
@@ -92,24 +92,24 @@ pub(crate) fn route_skeleton(base: &mut Base, index: RouteId, now: Nanos) {
     };
 }
 
-fn slot_of(base: &Base, skeleton: RouteId, spec: SpecId) -> u8 {
+fn slot_of(base: &Base, route_id: RouteId, spec: SpecId) -> u8 {
     let dimension = base.limits.specs[spec].definition.dimension();
-    dimension.map_or(SLOT, |dimension| base.routing.skeletons[skeleton].layout.slot(&dimension))
+    dimension.map_or(SLOT, |dimension| base.routing.routes[route_id].layout.slot(&dimension))
 }
 
 /// Which limits of a route replies have told of.
-pub(crate) fn see_what_is_mirrored(base: &mut Base, skeleton: RouteId) {
-    let held = &mut base.routing.skeletons[skeleton];
+pub(crate) fn see_what_is_mirrored(base: &mut Base, route_id: RouteId) {
+    let held = &mut base.routing.routes[route_id];
     let ramps = base.routing.services[held.service].ramps;
-    let mirrored = |(limit, _): &Use| base.limits[*limit].mirrored;
+    let mirrored = |(limit, _): &RouteLimit| base.limits[*limit].mirrored;
     held.mirrored = held.uses.iter().copied().filter(mirrored).collect();
     held.noted = ramps || !held.breaker.is_nil() || !held.mirrored.is_empty();
 }
 
 /// The limit on the throttled calls of a route for which none is set: made when they first go throttled, and kept,
 /// since calls that took from it give back to it later.
-fn throttle_by_rate(base: &mut Base, skeleton: RouteId, throttled: bool, now: Nanos) -> Option<Use> {
-    let held = &base.routing.skeletons[skeleton];
+fn throttle_by_rate(base: &mut Base, route_id: RouteId, throttled: bool, now: Nanos) -> Option<RouteLimit> {
+    let held = &base.routing.routes[route_id];
     let key = held.key.key.clone();
     let on_calls = held.uses.iter().filter_map(|&(limit, _)| {
         let spec = base.limits[limit].spec;
@@ -126,7 +126,7 @@ fn throttle_by_rate(base: &mut Base, skeleton: RouteId, throttled: bool, now: Na
     let throttle = match base.limits.throttle_of(&level) {
         Some(known) => known,
         None => {
-            let bound = base.routing.herds.get(&spec).copied().filter(|_| throttled)?;
+            let bound = base.routing.throttle_bounds.get(&spec).copied().filter(|_| throttled)?;
             let definition = Definition::in_flight(Counts::Throttled(bound), Reserve::default());
             define::define_one(base, &level, definition, per_key, now)
         }
@@ -135,12 +135,12 @@ fn throttle_by_rate(base: &mut Base, skeleton: RouteId, throttled: bool, now: Na
 }
 
 /// What the windows add to a route: the limits, and whether its calls go throttled.
-fn windows_on(base: &Base, skeleton: RouteId, now: Nanos) -> (Vec<Use>, bool) {
+fn windows_on(base: &Base, route_id: RouteId, now: Nanos) -> (Vec<RouteLimit>, bool) {
     let on_it = base
         .routing
         .overlays
         .iter()
-        .filter_map(|window| Some((window, scope::slot_on(base, &window.scope, skeleton)?)));
+        .filter_map(|window| Some((window, scope::slot_on(base, &window.scope, route_id)?)));
     let mut throttled = false;
     let uses = on_it.map(|(window, slot)| {
         throttled |= window.tail > now;

@@ -4,13 +4,13 @@ use crate::model::call::{Call, Cost, Shape};
 use crate::model::pattern::{Pattern, most_specific};
 use crate::model::priority::Priority;
 use crate::model::refusal::{Reason, Refusal};
-use crate::model::route_limit::Use;
+use crate::model::route_limit::RouteLimit;
 use crate::model::time::Nanos;
 use crate::model::{LimitId, LoopId, RouteId, SpecId};
 use crate::routing::layout::Layout;
+use crate::routing::route::{Route, RouteKey};
 use crate::routing::route::{RouteTerms, Throttle};
-use crate::routing::route::{Skeleton, SkeletonKey};
-use crate::routing::state::{Base, MAX_KEY_SKELETONS};
+use crate::routing::state::{Base, MAX_KEY_ROUTES};
 use crate::routing::{build, names, retire, scope};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,14 +28,14 @@ pub(crate) fn resolve_shape(base: &mut Base, shape: &Arc<Shape>, now: Nanos) -> 
     if let Some(found) = base.routing.tag.route(shape.found.0.load(Ordering::Relaxed)) {
         return Ok(found);
     }
-    let skeleton = look_up(base, shape, now)?;
-    shape.found.0.store(base.routing.tag.mark(skeleton), Ordering::Relaxed);
-    Ok(skeleton)
+    let route_id = look_up(base, shape, now)?;
+    shape.found.0.store(base.routing.tag.mark(route_id), Ordering::Relaxed);
+    Ok(route_id)
 }
 
 fn look_up(base: &mut Base, shape: &Arc<Shape>, now: Nanos) -> Result<RouteId, Refusal> {
-    if let Some(skeleton) = base.routing.shapes.get(shape) {
-        return Ok(*skeleton);
+    if let Some(route_id) = base.routing.shapes.get(shape) {
+        return Ok(*route_id);
     }
     let unknown = || Refusal::bare(Reason::UnknownService((&*shape.service).into()));
     let service = names::service_named(base, &shape.service).ok_or_else(unknown)?;
@@ -51,7 +51,7 @@ fn look_up(base: &mut Base, shape: &Arc<Shape>, now: Nanos) -> Result<RouteId, R
     if model.is_none() || model == second_model {
         model = second_model.take().or(model);
     }
-    let key = SkeletonKey {
+    let key = RouteKey {
         service,
         endpoint: pick(&held.endpoints, shape.endpoint.as_deref()),
         other_model: set_apart,
@@ -60,22 +60,22 @@ fn look_up(base: &mut Base, shape: &Arc<Shape>, now: Nanos) -> Result<RouteId, R
         loop_type,
         key: shape.key.as_ref().filter(|_| held.per_key).map(|key| key.fingerprint(&base.routing.salt)),
     };
-    let skeleton = match base.routing.skeleton_index.get(&key) {
-        Some(skeleton) => *skeleton,
-        None => make_skeleton(base, key, now),
+    let route_id = match base.routing.route_index.get(&key) {
+        Some(route_id) => *route_id,
+        None => make_route(base, key, now),
     };
     if base.routing.shapes.len() >= MAX_SHAPES {
         base.routing.shapes.clear();
     }
-    base.routing.shapes.insert(shape.clone(), skeleton);
-    Ok(skeleton)
+    base.routing.shapes.insert(shape.clone(), route_id);
+    Ok(route_id)
 }
 
-fn make_skeleton(base: &mut Base, key: SkeletonKey, now: Nanos) -> RouteId {
-    if key.key.is_some() && base.routing.skeleton_index.len() >= base.routing.key_gc_at {
+fn make_route(base: &mut Base, key: RouteKey, now: Nanos) -> RouteId {
+    if key.key.is_some() && base.routing.route_index.len() >= base.routing.key_gc_at {
         forget_idle_keys(base, now);
     }
-    let skeleton = Skeleton {
+    let route_id = Route {
         key: key.clone(),
         service: key.service,
         uses: Vec::new(),
@@ -92,12 +92,12 @@ fn make_skeleton(base: &mut Base, key: SkeletonKey, now: Nanos) -> RouteId {
         lanes: 0,
         granted: 0,
     };
-    let (index, old) = base.routing.skeletons.replace_free(skeleton);
+    let (index, old) = base.routing.routes.replace_free(route_id);
     if let Some(old) = old {
         base.routing.services[old.service].counts.granted += old.granted;
     }
-    base.routing.skeleton_index.insert(key, index);
-    build::route_skeleton(base, index, now);
+    base.routing.route_index.insert(key, index);
+    build::list_limits(base, index, now);
     index
 }
 
@@ -106,9 +106,9 @@ fn make_skeleton(base: &mut Base, key: SkeletonKey, now: Nanos) -> RouteId {
 fn forget_idle_keys(base: &mut Base, now: Nanos) {
     let own = |base: &Base, limit: LimitId| base.limits.specs[base.limits[limit].spec].per_key;
     let mut busy: hashbrown::HashSet<Box<str>> = hashbrown::HashSet::new();
-    for (key, skeleton) in &base.routing.skeleton_index {
+    for (key, route_id) in &base.routing.route_index {
         let Some(name) = &key.key else { continue };
-        let held = &base.routing.skeletons[*skeleton];
+        let held = &base.routing.routes[*route_id];
         let spent = held
             .uses
             .iter()
@@ -119,16 +119,16 @@ fn forget_idle_keys(base: &mut Base, now: Nanos) {
         }
     }
     let idle = |name: &str| !name.is_empty() && !busy.contains(name);
-    let (skeletons, index) = (&mut base.routing.skeletons, &mut base.routing.skeleton_index);
-    index.retain(|key, skeleton| {
+    let (routes, index) = (&mut base.routing.routes, &mut base.routing.route_index);
+    index.retain(|key, route_id| {
         let gone = key.key.as_deref().is_some_and(idle);
         if gone {
-            skeletons.free(*skeleton);
+            routes.free(*route_id);
         }
         !gone
     });
     // Freed in an order that does not depend on the hash map's.
-    base.routing.skeletons.sort_free();
+    base.routing.routes.sort_free();
     let unused = base.limits.key_limits.matching(|_, name| idle(name));
     // While their keys are known: they are part of the names that their pages have.
     for limit in unused {
@@ -137,12 +137,12 @@ fn forget_idle_keys(base: &mut Base, now: Nanos) {
     base.limits.key_limits.forget(|_, name| idle(name));
     // Routes that calls and shapes remember may be gone.
     scope::routes_changed(base);
-    base.routing.key_gc_at = (2 * base.routing.skeleton_index.len()).max(MAX_KEY_SKELETONS);
+    base.routing.key_gc_at = (2 * base.routing.route_index.len()).max(MAX_KEY_ROUTES);
 }
 
 /// All limits of a route: the skeleton's, then the loop's.
-pub(crate) fn route_of(base: &Base, skeleton: RouteId, loop_: LoopId) -> Vec<Use> {
-    let held = &base.routing.skeletons[skeleton];
+pub(crate) fn route_of(base: &Base, route_id: RouteId, loop_: LoopId) -> Vec<RouteLimit> {
+    let held = &base.routing.routes[route_id];
     let mut route = held.uses.clone();
     let mut at = base.routing.loops.all.get(loop_).map_or(LimitId::NIL, |record| record.first);
     for slot in &held.loop_slots {

@@ -37,7 +37,7 @@ pub(crate) fn remove_limit(base: &mut Base, limit: LimitId) {
 pub(crate) fn forget_funds(base: &mut Base, limit: LimitId) {
     adopt::erase(base, limit);
     base.limits[limit].lent = None;
-    base.funding.lent_limits.remove(&limit);
+    base.funding.funded_limits.remove(&limit);
     base.funding.loan_requests.retain(|(known, ..)| *known != limit);
     base.limits.dropped_debt.remove(&limit);
 }

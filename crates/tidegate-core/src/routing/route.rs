@@ -6,14 +6,14 @@
 //! of the config, so there are only so many.
 
 use crate::model::priority::Priority;
-use crate::model::route_limit::Use;
+use crate::model::route_limit::RouteLimit;
 use crate::model::{LimitId, ServiceId};
 use crate::routing::layout::Layout;
 use std::sync::Arc;
 
 /// What tells one skeleton from another: patterns, not what callers wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct SkeletonKey {
+pub(crate) struct RouteKey {
     pub(crate) service: ServiceId,
     pub endpoint: Option<Box<str>>,
     pub model: Option<Box<str>>,
@@ -27,21 +27,21 @@ pub(crate) struct SkeletonKey {
 
 /// The part of a route that all loops share.
 #[derive(Clone, Debug)]
-pub(crate) struct Skeleton {
-    pub key: SkeletonKey,
+pub(crate) struct Route {
+    pub key: RouteKey,
     pub service: ServiceId,
-    pub uses: Vec<Use>,
+    pub uses: Vec<RouteLimit>,
     /// Which units each limit of a loop counts, in the order of the config.
     pub loop_slots: Vec<u8>,
     pub layout: Layout,
     /// The limits that count what is in flight, those on throttled calls apart.
-    pub slots: Vec<Use>,
+    pub slots: Vec<RouteLimit>,
     /// How many times bytes count in flight, if calls go throttled and that makes a difference; else zero.
     pub penalty: u16,
     /// The limit that is a breaker, if there is one.
     pub breaker: LimitId,
     /// The limits of which replies have told.
-    pub mirrored: Vec<Use>,
+    pub mirrored: Vec<RouteLimit>,
     /// Whether something is to be remembered of each call: a breaker or such a limit is on its way.
     pub noted: bool,
     pub in_flight: u32,
@@ -66,7 +66,7 @@ pub(crate) struct RouteTerms {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Throttle {
     /// The limits on throttled calls; part of `uses` while calls go throttled.
-    pub limits: Vec<Use>,
+    pub limits: Vec<RouteLimit>,
     /// Whether calls go throttled.
     pub active: bool,
 }

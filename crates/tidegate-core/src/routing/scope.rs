@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Which units decide whether calls of a route concern a window: the call itself, or what a limit counts.
-pub(crate) fn slot_on(base: &Base, scope: &Scope, skeleton: RouteId) -> Option<u8> {
-    let held = &base.routing.skeletons[skeleton];
+pub(crate) fn slot_on(base: &Base, scope: &Scope, route_id: RouteId) -> Option<u8> {
+    let held = &base.routing.routes[route_id];
     let key = &held.key;
     let is_on = match scope {
         Scope::Everything => true,
@@ -128,8 +128,8 @@ pub(crate) fn has_window(base: &Base, limit: LimitId) -> bool {
 }
 
 /// The routes that a window is on.
-pub(crate) fn concerned(base: &Base, index: usize) -> BTreeSet<RouteId> {
+pub(crate) fn routes_of(base: &Base, index: usize) -> BTreeSet<RouteId> {
     let window = &base.routing.overlays[index];
-    let known = base.routing.skeleton_index.values().copied();
-    known.filter(|skeleton| slot_on(base, &window.scope, *skeleton).is_some()).collect()
+    let known = base.routing.route_index.values().copied();
+    known.filter(|route_id| slot_on(base, &window.scope, *route_id).is_some()).collect()
 }

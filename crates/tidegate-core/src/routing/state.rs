@@ -10,7 +10,7 @@ use crate::model::{Arena, LimitId, LoopId, RouteId, RouteTag, ServiceId, SpecId}
 use crate::routing::loop_index::LoopIndex;
 use crate::routing::loop_name::LoopName;
 use crate::routing::overlay::Overlay;
-use crate::routing::route::{Skeleton, SkeletonKey};
+use crate::routing::route::{Route, RouteKey};
 use crate::routing::service::{LoopType, Service};
 use hashbrown::{DefaultHashBuilder, HashMap};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub(crate) struct LoopRecord {
 }
 
 /// Skeletons remembered before those of idle API keys are dropped.
-pub(crate) const MAX_KEY_SKELETONS: usize = 4096;
+pub(crate) const MAX_KEY_ROUTES: usize = 4096;
 
 /// Which limits a call passes.
 #[derive(Debug)]
@@ -44,9 +44,9 @@ pub(crate) struct Routing {
     pub loop_types: HashMap<Box<str>, LoopType>,
     pub loop_specs: Vec<SpecId>,
     pub customs: Vec<Arc<str>>,
-    pub skeletons: Arena<RouteId, Skeleton>,
+    pub routes: Arena<RouteId, Route>,
     pub key_gc_at: usize,
-    pub skeleton_index: HashMap<SkeletonKey, RouteId>,
+    pub route_index: HashMap<RouteKey, RouteId>,
     pub shapes: HashMap<Arc<Shape>, RouteId>,
     pub loops: Loops,
     /// The salt of the fingerprints that API keys are named by.
@@ -54,7 +54,7 @@ pub(crate) struct Routing {
     /// Backoff windows as routes see them: a limit that joins the routes of a scope.
     pub overlays: Vec<Overlay>,
     /// How many calls may be in flight at once while calls go throttled, by the definition of the rate that they share.
-    pub herds: BTreeMap<SpecId, u64>,
+    pub throttle_bounds: BTreeMap<SpecId, u64>,
 }
 
 impl Default for Routing {
@@ -67,14 +67,14 @@ impl Default for Routing {
             loop_types: HashMap::new(),
             loop_specs: Vec::new(),
             customs: Vec::new(),
-            skeletons: Arena::default(),
-            key_gc_at: MAX_KEY_SKELETONS,
-            skeleton_index: HashMap::new(),
+            routes: Arena::default(),
+            key_gc_at: MAX_KEY_ROUTES,
+            route_index: HashMap::new(),
             shapes: HashMap::new(),
             loops: Loops::default(),
             salt: Salt::default(),
             overlays: Vec::new(),
-            herds: BTreeMap::new(),
+            throttle_bounds: BTreeMap::new(),
         }
     }
 }

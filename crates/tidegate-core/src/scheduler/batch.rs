@@ -13,16 +13,16 @@ use crate::admission::{settle, spend};
 use crate::calls::Arrival;
 use crate::limits::store::Limits;
 use crate::model::call::Call;
-use crate::model::route_limit::Use;
+use crate::model::route_limit::RouteLimit;
 use crate::model::time::Nanos;
 use crate::model::{BatchId, LaneId, Units, WaiterId};
-use crate::routing::route::Skeleton;
+use crate::routing::route::Route;
 use crate::routing::state::Base;
 use crate::scheduler::decision::{Ticket, Verdict};
-use crate::scheduler::lane::{Lane, Run, Waiter};
-use crate::scheduler::shed_order::Roster;
+use crate::scheduler::lane::{Batch, Lane, Waiter};
+use crate::scheduler::shed_order::ShedOrder;
 use crate::scheduler::state::Scheduler;
-use crate::scheduler::{bind, eligibility, forecast, lanes, rank, seats};
+use crate::scheduler::{bind, eligibility, forecast, lanes, placement, rank};
 use std::time::Duration;
 
 /// A line that should have moved so long ago is not left to its timer.
@@ -43,13 +43,13 @@ pub(crate) fn join(
     now: Nanos,
 ) -> Option<Ticket> {
     let lane = lanes::lane_of(s, arrival)?;
-    let Skeleton { service, breaker, ref terms, .. } = base.routing.skeletons[arrival.skeleton];
-    let waiting = Roster::waiting(s.rosters.of(service));
+    let Route { service, breaker, ref terms, .. } = base.routing.routes[arrival.route_id];
+    let waiting = ShedOrder::waiting(s.shed_orders.of(service));
     if !breaker.is_nil() || terms.observe || waiting >= base.routing.services[service].queue.max_waiting {
         return None;
     }
     let Lane { tail, len, bound, ref route, .. } = s.lanes[lane];
-    let Run { len: alike, ref like, .. } = *lanes::run_of(s, tail);
+    let Batch { len: alike, ref like, .. } = *lanes::batch_of(s, tail);
     if like.units != arrival.units {
         // Those who wait may have been brought down to what fits.
         base.limits.fit_units(&mut arrival.units, route, arrival.class, call.said.estimated);
@@ -57,20 +57,20 @@ pub(crate) fn join(
     if alike != len || like.units != arrival.units {
         return None;
     }
-    let wake = base.limits.all.get(bound).and_then(|held| Some(held.contention.as_ref()?.wake));
+    let wake = base.limits.all.get(bound).and_then(|held| Some(held.queue.as_ref()?.wake));
     if wake.is_none_or(|wake| now.since(wake) > OVERDUE) {
         return None;
     }
     let same = like.estimated == call.said.estimated && like.shape == call.said.shape;
-    let arrived = seats::arrived(s, now);
+    let arrived = placement::arrived(s, now);
     let ahead = forecast::ahead_of_arrival(s, lane, arrived);
     if forecast::forecast_behind(s, base, lane, &ahead, &arrival.units, bound, now) > deadline {
         return None;
     }
     let waiter = match same {
-        false => seats::seat(s, base, arrival, call, deadline, arrived).0,
+        false => placement::seat(s, base, arrival, call, deadline, arrived).0,
         true => {
-            let waiter = seats::new_waiter(s, arrived);
+            let waiter = placement::new_waiter(s, arrived);
             follow(s, base, waiter, lane, deadline);
             waiter
         }
@@ -82,13 +82,13 @@ pub(crate) fn join(
 fn follow(s: &mut Scheduler, base: &mut Base, waiter: WaiterId, lane: LaneId, deadline: Nanos) {
     s.deadlines.insert(waiter, deadline);
     s.waiting += 1;
-    seats::count_waiting(s, base, lane, 1);
+    placement::count_waiting(s, base, lane, 1);
     let held = &mut s.lanes[lane];
     let tail = std::mem::replace(&mut held.tail, waiter);
     let last = &mut s.waiters[tail];
     last.behind = waiter;
     let index = last.run;
-    let run = &mut s.runs[index];
+    let run = &mut s.batches[index];
     run.len += 1;
     held.count(&run.like.units);
     let cost = run.like.units[held.slot as usize];
@@ -98,22 +98,22 @@ fn follow(s: &mut Scheduler, base: &mut Base, waiter: WaiterId, lane: LaneId, de
 }
 
 /// Whether nobody but the calls of a lane waits for anything on its way, and room is all that matters there.
-pub(crate) fn has_way_to_itself(s: &Scheduler, base: &Base, lane: LaneId) -> bool {
-    let Lane { skeleton, ref route, .. } = s.lanes[lane];
-    let alone = |&(limit, _): &Use| {
+pub(crate) fn waits_alone_on_route(s: &Scheduler, base: &Base, lane: LaneId) -> bool {
+    let Lane { route_id, ref route, .. } = s.lanes[lane];
+    let alone = |&(limit, _): &RouteLimit| {
         let held = &base.limits[limit];
-        let passing = held.contention.as_ref().map(|contention| contention.passing.iter().sum::<u32>());
+        let passing = held.queue.as_ref().map(|queue| queue.passing.iter().sum::<u32>());
         passing == Some(1) && held.lent.is_none() && held.meter.counts() && !base.limits.reserves(limit)
     };
-    base.routing.skeletons[skeleton].penalty == 0 && route.iter().all(alone)
+    base.routing.routes[route_id].penalty == 0 && route.iter().all(alone)
 }
 
 /// Grants the first call of a lane that has its way to itself, and those behind it that are alike and fit.
-pub(crate) fn let_line_go(s: &mut Scheduler, res: &mut Resources, lane: LaneId, now: Nanos) {
-    let Lane { ref route, bound, loop_, class, skeleton, head, .. } = s.lanes[lane];
+pub(crate) fn grant_batch(s: &mut Scheduler, res: &mut Resources, lane: LaneId, now: Nanos) {
+    let Lane { ref route, bound, loop_, class, route_id, head, .. } = s.lanes[lane];
     let route = route.clone();
     let index = s.waiters[head].run;
-    let Run { len, ref like, .. } = s.runs[index];
+    let Batch { len, ref like, .. } = s.batches[index];
     let units = like.units;
     let by_time = !bound.is_nil() && !res.base.limits[bound].meter.is_in_flight();
     let paced = by_time && route.iter().any(|(limit, _)| res.base.limits[*limit].meter.is_paced());
@@ -130,8 +130,8 @@ pub(crate) fn let_line_go(s: &mut Scheduler, res: &mut Resources, lane: LaneId, 
         for &(limit, slot) in route.iter() {
             res.base.limits[limit].meter.take(units[slot as usize], stamp, now);
         }
-        let grant = spend::record(res, skeleton, loop_, class, &units, now);
-        res.calls[&grant].held_by = s.lanes[lane].stations.longest(enqueued, now);
+        let grant = spend::record(res, route_id, loop_, class, &units, now);
+        res.calls[&grant].held_by = s.lanes[lane].block_history.longest(enqueued, now);
         if went == 0 {
             quiet = settle::is_of_no_concern(res, &grant);
         }
@@ -145,8 +145,8 @@ pub(crate) fn let_line_go(s: &mut Scheduler, res: &mut Resources, lane: LaneId, 
 
     for &(limit, slot) in route.iter() {
         let cost = units[slot as usize];
-        let payer = (loop_, skeleton, class as u8);
-        rank::earn_credit(&mut res.base, limit, skeleton, cost.saturating_mul(went.into()));
+        let payer = (loop_, route_id, class as u8);
+        rank::earn_credit(&mut res.base, limit, route_id, cost.saturating_mul(went.into()));
         // The last one by itself: the time of the others goes by when it began.
         if went > 1 {
             let before = i128::from(cost) * i128::from(went - 1);
@@ -154,19 +154,19 @@ pub(crate) fn let_line_go(s: &mut Scheduler, res: &mut Resources, lane: LaneId, 
         }
         bind::charge_flow(s, &mut res.base, limit, payer, cost.into(), limit == bound, lane);
     }
-    behead(s, &mut res.base, lane, index, went, next);
+    remove_head(s, &mut res.base, lane, index, went, next);
     bind::replace_lane(s, &mut res.base, lane);
     if next.is_nil() {
-        seats::drop_lane(s, &mut res.base, lane);
+        placement::drop_lane(s, &mut res.base, lane);
     }
 }
 
 /// The first calls of a lane, all of its first run, are gone.
-fn behead(s: &mut Scheduler, base: &mut Base, lane: LaneId, index: BatchId, went: u32, next: WaiterId) {
+fn remove_head(s: &mut Scheduler, base: &mut Base, lane: LaneId, index: BatchId, went: u32, next: WaiterId) {
     s.waiting -= went as usize;
-    seats::count_waiting(s, base, lane, -(went as i32));
+    placement::count_waiting(s, base, lane, -(went as i32));
     let held = &mut s.lanes[lane];
-    let run = &mut s.runs[index];
+    let run = &mut s.batches[index];
     run.len -= went;
     run.first = next;
     held.len -= went;
@@ -176,8 +176,8 @@ fn behead(s: &mut Scheduler, base: &mut Base, lane: LaneId, index: BatchId, went
     }
     let less = i128::from(run.like.units[held.slot as usize]) * i128::from(went);
     if run.len == 0 {
-        s.run_order.remove(&mut held.runs, (run.seq, index));
-        s.runs.free(index);
+        s.batch_order.remove(&mut held.batches, (run.seq, index));
+        s.batches.free(index);
     }
     match next {
         WaiterId::NIL => held.tail = WaiterId::NIL,
@@ -187,7 +187,7 @@ fn behead(s: &mut Scheduler, base: &mut Base, lane: LaneId, index: BatchId, went
 }
 
 /// Whether there is room for one more on a way that a lane has to itself.
-fn have_room(limits: &mut Limits, route: &[Use], units: &Units, now: Nanos) -> bool {
+fn have_room(limits: &mut Limits, route: &[RouteLimit], units: &Units, now: Nanos) -> bool {
     route.iter().all(|&(limit, slot)| {
         let (held, cost) = (&mut limits[limit], units[slot as usize]);
         cost == 0 && !held.meter.is_in_flight() || held.meter.fits(cost, 0, now)

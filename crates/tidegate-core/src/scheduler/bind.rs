@@ -1,6 +1,6 @@
 //! Binds a lane to the limit that decides its time, and keeps the fair shares of loops there.
 
-use crate::limits::contention::LaneKey;
+use crate::limits::queue::LaneKey;
 use crate::model::{LaneId, LimitId, LoopId, RouteId};
 use crate::routing::loop_table;
 use crate::routing::state::Base;
@@ -15,16 +15,16 @@ fn weight(inverse: u64) -> u128 {
 
 /// Makes `limit` the one that decides the lane's time.
 pub(crate) fn bind(s: &mut Scheduler, base: &mut Base, lane: LaneId, limit: LimitId) {
-    let Lane { ref route, loop_, class, skeleton, .. } = s.lanes[lane];
+    let Lane { ref route, loop_, class, route_id, .. } = s.lanes[lane];
     let route = route.clone();
     let slot = route.iter().find(|(id, _)| *id == limit).map_or(0, |(_, slot)| *slot);
-    let inverse = base.routing.skeletons[skeleton].terms.inverse;
+    let inverse = base.routing.routes[route_id].terms.inverse;
     let demand = s.lanes[lane].demand[slot as usize];
 
     pin_flow(base, limit, class as u8, loop_);
-    let contention = queue::contention(&mut base.limits, limit);
-    contention.bound += 1;
-    let held = contention.classes[class as usize].get_or_insert_default();
+    let queue = queue::queue_at(&mut base.limits, limit);
+    queue.bound += 1;
+    let held = queue.classes[class as usize].get_or_insert_default();
     held.demand += demand;
     let vtime = held.vtime;
     let flow = held.flows.entry(loop_).or_default();
@@ -38,12 +38,12 @@ pub(crate) fn bind(s: &mut Scheduler, base: &mut Base, lane: LaneId, limit: Limi
 
     let target = &mut s.lanes[lane];
     target.bound = limit;
-    target.stations.note(limit, base.now);
+    target.block_history.note(limit, base.now);
     target.slot = slot;
     enter(s, base, lane);
     for (other, _) in route.iter().filter(|(other, _)| *other != limit) {
         if queue::concerns(&base.limits, *other, limit) {
-            *queue::contention(&mut base.limits, *other).through.entry(limit).or_default() += 1;
+            *queue::queue_at(&mut base.limits, *other).through.entry(limit).or_default() += 1;
         }
     }
     queue_changed(s, base, limit);
@@ -60,13 +60,13 @@ pub(crate) fn unbind(s: &mut Scheduler, base: &mut Base, lane: LaneId) {
     leave(s, base, lane);
     s.lanes[lane].bound = LimitId::NIL;
     let mut forgotten = Vec::new();
-    let contention = queue::contention(&mut base.limits, bound);
-    contention.bound -= 1;
-    let was_first = contention.first == lane;
+    let queue = queue::queue_at(&mut base.limits, bound);
+    queue.bound -= 1;
+    let was_first = queue.first == lane;
     if was_first {
-        contention.first = LaneId::NIL;
+        queue.first = LaneId::NIL;
     }
-    if let Some(held) = &mut contention.classes[class as usize] {
+    if let Some(held) = &mut queue.classes[class as usize] {
         held.demand -= demand;
         if let Some(flow) = held.flows.get_mut(&loop_) {
             flow.lanes.retain(|known| *known != lane);
@@ -77,7 +77,7 @@ pub(crate) fn unbind(s: &mut Scheduler, base: &mut Base, lane: LaneId) {
             }
         }
     }
-    let emptied = contention.bound == 0;
+    let emptied = queue.bound == 0;
     for loop_ in forgotten {
         loop_table::unpin_loop(base, loop_);
     }
@@ -85,7 +85,7 @@ pub(crate) fn unbind(s: &mut Scheduler, base: &mut Base, lane: LaneId) {
         forget_served(base, bound);
     }
     for (other, _) in route.iter().filter(|(other, _)| *other != bound) {
-        if let Some(through) = base.limits[*other].contention.as_mut() {
+        if let Some(through) = base.limits[*other].queue.as_mut() {
             // Whoever else is bound there watches again when that limit is looked at, which it is
             // now. A watch that outlived its lane would keep an idle loop from being forgotten.
             through.watchers.retain(|watcher| *watcher != bound);
@@ -106,7 +106,7 @@ pub(crate) fn unbind(s: &mut Scheduler, base: &mut Base, lane: LaneId) {
 
 /// Nobody waits at a limit any more: whom it served is forgotten, and everybody starts equal.
 pub(crate) fn forget_served(base: &mut Base, limit: LimitId) {
-    let classes = std::mem::take(&mut queue::contention(&mut base.limits, limit).classes);
+    let classes = std::mem::take(&mut queue::queue_at(&mut base.limits, limit).classes);
     for loop_ in classes.iter().flatten().flat_map(|class| class.flows.keys()) {
         loop_table::unpin_loop(base, *loop_);
     }
@@ -116,7 +116,7 @@ pub(crate) fn forget_served(base: &mut Base, limit: LimitId) {
 pub(crate) fn change_demand(s: &mut Scheduler, base: &mut Base, lane: LaneId, demand: i128) {
     let Lane { bound, class, .. } = s.lanes[lane];
     if !bound.is_nil()
-        && let Some(held) = &mut queue::contention(&mut base.limits, bound).classes[class as usize]
+        && let Some(held) = &mut queue::queue_at(&mut base.limits, bound).classes[class as usize]
     {
         held.demand = held.demand.saturating_add_signed(demand);
     }
@@ -130,7 +130,7 @@ pub(crate) fn replace_lane(s: &mut Scheduler, base: &mut Base, lane: LaneId) {
     }
     move_up_or_down(s, base, lane);
     queue_changed(s, base, bound);
-    if queue::contention(&mut base.limits, bound).first == lane {
+    if queue::queue_at(&mut base.limits, bound).first == lane {
         let route = s.lanes[lane].route.clone();
         marks::mark_route(s, base, &route);
     }
@@ -157,14 +157,14 @@ pub(crate) fn charge_flow(
     in_turn: bool,
     going: LaneId,
 ) {
-    let (loop_, skeleton, class) = payer;
+    let (loop_, route_id, class) = payer;
     if queue::class(&base.limits, limit, class).is_none() {
         return;
     }
     pin_flow(base, limit, class, loop_);
-    let inverse = i128::from(base.routing.skeletons[skeleton].terms.inverse);
-    let Some(contention) = base.limits[limit].contention.as_mut() else { return };
-    let Some(held) = contention.classes[class as usize].as_mut() else { return };
+    let inverse = i128::from(base.routing.routes[route_id].terms.inverse);
+    let Some(queue) = base.limits[limit].queue.as_mut() else { return };
+    let Some(held) = queue.classes[class as usize].as_mut() else { return };
     let vtime = held.vtime;
     let flow = held.flows.entry(loop_).or_default();
     let start = flow.finish.max(vtime);
@@ -193,8 +193,8 @@ fn pin_flow(base: &mut Base, limit: LimitId, class: u8, loop_: LoopId) {
 
 /// Where a lane belongs in the queue it is bound to: its key there, and the least that it costs.
 fn rank(s: &Scheduler, base: &Base, lane: LaneId) -> Option<(LaneKey, u64)> {
-    let Lane { head, runs, bound, class, loop_, slot, .. } = s.lanes[lane];
-    let least = s.run_order.summary(runs)?[slot as usize];
+    let Lane { head, batches, bound, class, loop_, slot, .. } = s.lanes[lane];
+    let least = s.batch_order.summary(batches)?[slot as usize];
     let tag = queue::class(&base.limits, bound, class as u8)?.tag(loop_);
     Some(((tag, s.waiters[head].seq, lane), least))
 }
@@ -203,8 +203,8 @@ fn enter(s: &mut Scheduler, base: &mut Base, lane: LaneId) {
     let Some((key, least)) = rank(s, base, lane) else { return };
     let held = &mut s.lanes[lane];
     (held.key, held.least) = (key, least);
-    if let Some(contention) = base.limits[held.bound].contention.as_mut()
-        && let Some(class) = &mut contention.classes[held.class as usize]
+    if let Some(queue) = base.limits[held.bound].queue.as_mut()
+        && let Some(class) = &mut queue.classes[held.class as usize]
     {
         s.order.insert(&mut class.root, key, least);
     }
@@ -219,8 +219,8 @@ fn move_up_or_down(s: &mut Scheduler, base: &mut Base, lane: LaneId) {
     }
     let before = std::mem::replace(&mut held.key, key);
     held.least = least;
-    if let Some(contention) = base.limits[held.bound].contention.as_mut()
-        && let Some(class) = &mut contention.classes[held.class as usize]
+    if let Some(queue) = base.limits[held.bound].queue.as_mut()
+        && let Some(class) = &mut queue.classes[held.class as usize]
     {
         s.order.replace(&mut class.root, before, key, least);
     }
@@ -228,8 +228,8 @@ fn move_up_or_down(s: &mut Scheduler, base: &mut Base, lane: LaneId) {
 
 fn leave(s: &mut Scheduler, base: &mut Base, lane: LaneId) {
     let Lane { key, bound, class, .. } = s.lanes[lane];
-    if let Some(contention) = base.limits[bound].contention.as_mut()
-        && let Some(held) = contention.classes[class as usize].as_mut()
+    if let Some(queue) = base.limits[bound].queue.as_mut()
+        && let Some(held) = queue.classes[class as usize].as_mut()
     {
         s.order.remove(&mut held.root, key);
     }

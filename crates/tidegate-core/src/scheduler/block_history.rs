@@ -12,12 +12,12 @@ const KEPT: usize = 4;
 
 /// Where a lane stood, and since when.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stations {
+pub(crate) struct BlockHistory {
     latest: [(LimitId, Nanos); KEPT],
     len: usize,
 }
 
-impl Stations {
+impl BlockHistory {
     /// From now on it stands at that limit.
     pub fn note(&mut self, limit: LimitId, now: Nanos) {
         match self.latest[..self.len].last() {
@@ -56,23 +56,27 @@ mod tests {
 
     #[test]
     fn the_longest_stay_counts_and_two_stays_at_one_limit_are_one() {
-        let mut stations = Stations::default();
+        let mut block_history = BlockHistory::default();
         for (number, at) in [(7, 0), (8, 40), (7, 90), (7, 95)] {
-            stations.note(limit(number), Nanos(at));
+            block_history.note(limit(number), Nanos(at));
         }
-        assert_eq!(stations.longest(Nanos(0), Nanos(105)), limit(7), "40 and 15 against 50");
-        assert_eq!(stations.longest(Nanos(20), Nanos(105)), limit(8), "20 and 15 against 50");
-        assert_eq!(stations.longest(Nanos(92), Nanos(105)), limit(7), "it came when the lane stood there");
-        assert_eq!(stations.longest(Nanos(105), Nanos(105)), LimitId::NIL);
+        assert_eq!(block_history.longest(Nanos(0), Nanos(105)), limit(7), "40 and 15 against 50");
+        assert_eq!(block_history.longest(Nanos(20), Nanos(105)), limit(8), "20 and 15 against 50");
+        assert_eq!(
+            block_history.longest(Nanos(92), Nanos(105)),
+            limit(7),
+            "it came when the lane stood there"
+        );
+        assert_eq!(block_history.longest(Nanos(105), Nanos(105)), LimitId::NIL);
     }
 
     #[test]
     fn a_lane_that_moves_often_is_judged_by_its_last_stations() {
-        let mut stations = Stations::default();
+        let mut block_history = BlockHistory::default();
         for at in 0..10 {
-            stations.note(limit(at as u32), Nanos(at));
+            block_history.note(limit(at as u32), Nanos(at));
         }
-        assert_eq!(stations.longest(Nanos(0), Nanos(20)), limit(9));
-        assert_eq!(Stations::default().longest(Nanos(0), Nanos(20)), LimitId::NIL);
+        assert_eq!(block_history.longest(Nanos(0), Nanos(20)), limit(9));
+        assert_eq!(BlockHistory::default().longest(Nanos(0), Nanos(20)), LimitId::NIL);
     }
 }

@@ -1,11 +1,20 @@
-//! Dispatch: grants waiting calls, in rank order and by backfill.
+//! Dispatch: grants waiting calls after every change.
+//!
+//! A limit is looked at again when its units changed, when its queue changed, when a booking that passes through it changed, or
+//! when its time has come. To look at a limit is to take the first-ranked lane. If that lane may go, it is a candidate. If
+//! another limit blocks it, it moves there. If this limit blocks it, the limit is armed for its time, and a call further back
+//! may go instead if it fits and moves no booking (*backfill*). Of all candidates the best goes, first-ranked lanes before
+//! backfill. This repeats until no call may go.
+//!
+//! Each look either yields a candidate or moves a lane to a limit that blocks it in the present state, where it stays until the
+//! state changes. Hence the loop ends: between two grants a lane moves at most once.
 
 use crate::admission::resources::Resources;
 use crate::admission::{settle, spend};
 use crate::calls::{Arrival, Grant};
-use crate::limits::contention::LaneKey;
+use crate::limits::queue::LaneKey;
 use crate::model::priority::Priority;
-use crate::model::route_limit::Use;
+use crate::model::route_limit::RouteLimit;
 use crate::model::time::Nanos;
 use crate::model::tree::NIL;
 use crate::model::{LaneId, LimitId, Units, WaiterId};
@@ -16,20 +25,53 @@ use crate::scheduler::eligibility::Role;
 use crate::scheduler::lane::{Candidate, Lane};
 use crate::scheduler::rank::MILLION;
 use crate::scheduler::state::Scheduler;
-use crate::scheduler::{batch, bind, eligibility, lanes, marks, queue, rank, seats, watch};
+use crate::scheduler::{batch, bind, eligibility, lanes, marks, placement, queue, rank, watch};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
+/// Grants every waiting call that may go.
+pub(crate) fn dispatch(s: &mut Scheduler, res: &mut Resources, now: Nanos) {
+    while let Some((wake, limit)) = s.timers.first() {
+        if wake > now {
+            break;
+        }
+        marks::arm(s, &mut res.base, limit, Nanos::NEVER);
+        marks::mark(s, &mut res.base, limit);
+    }
+    let mut candidates = std::mem::take(&mut s.candidates);
+    loop {
+        while let Some(limit) = next_marked(s) {
+            candidates.retain(|(at, _)| *at != limit);
+            if let Some(candidate) = look(s, &mut res.base, limit, now) {
+                candidates.push((limit, candidate));
+            }
+        }
+        let chosen = match candidates[..] {
+            [] => break,
+            [(_, only)] => only,
+            _ => best(s, &res.base, &candidates, now),
+        };
+        let alone =
+            candidates.len() == 1 && chosen.in_turn && batch::waits_alone_on_route(s, &res.base, chosen.lane);
+        match alone {
+            true => batch::grant_batch(s, res, chosen.lane, now),
+            false => grant(s, res, chosen, now),
+        }
+        s.dirty.extend(candidates.drain(..).map(|(limit, _)| Reverse(limit)));
+    }
+    s.candidates = candidates;
+}
+
 /// Spends for a call that goes at once although somebody waits.
 pub(crate) fn go(s: &mut Scheduler, res: &mut Resources, arrival: &Arrival, now: Nanos) -> Grant {
-    let Arrival { skeleton, loop_, class, units } = *arrival;
-    let route = find::route_of(&res.base, skeleton, loop_);
-    let grant = spend::spend(res, skeleton, loop_, class, units, &route, now, now);
+    let Arrival { route_id, loop_, class, units } = *arrival;
+    let route = find::route_of(&res.base, route_id, loop_);
+    let grant = spend::spend(res, route_id, loop_, class, units, &route, now, now);
     for &(limit, slot) in &route {
         // Else a stream of urgent calls that fit as they come would starve an old one for ever.
-        rank::earn_credit(&mut res.base, limit, skeleton, units[slot as usize]);
+        rank::earn_credit(&mut res.base, limit, route_id, units[slot as usize]);
         let units = i128::from(units[slot as usize]);
-        bind::charge_flow(s, &mut res.base, limit, (loop_, skeleton, class as u8), units, false, LaneId::NIL);
+        bind::charge_flow(s, &mut res.base, limit, (loop_, route_id, class as u8), units, false, LaneId::NIL);
     }
     marks::mark_route(s, &mut res.base, &route);
     grant
@@ -87,8 +129,8 @@ pub(crate) fn look(s: &mut Scheduler, base: &mut Base, limit: LimitId, now: Nano
         };
         note_first(s, base, limit, lane);
         let waiter = lanes::head(s, lane)?;
-        let units = lanes::run_of(s, waiter).like.units;
-        match eligibility::obstacle(s, base, lane, &units, Role::Holder, now) {
+        let units = lanes::batch_of(s, waiter).like.units;
+        match eligibility::blocker(s, base, lane, &units, Role::Holder, now) {
             None => return Some(Candidate { lane, waiter, in_turn: true }),
             Some(held) if held.limit != limit => {
                 bind::unbind(s, base, lane);
@@ -121,8 +163,8 @@ pub(crate) fn look(s: &mut Scheduler, base: &mut Base, limit: LimitId, now: Nano
 /// Whether all that waits at a limit are calls like the first of them: what holds that one holds them all.
 fn waits_alone(s: &Scheduler, base: &Base, limit: LimitId, first: LaneId) -> bool {
     let Lane { head, len, .. } = s.lanes[first];
-    let bound = base.limits[limit].contention.as_ref().map_or(0, |held| held.bound);
-    bound == 1 && lanes::run_of(s, head).len == len
+    let bound = base.limits[limit].queue.as_ref().map_or(0, |held| held.bound);
+    bound == 1 && lanes::batch_of(s, head).len == len
 }
 
 /// A call behind the first that fits and moves no booking.
@@ -136,14 +178,14 @@ fn backfill(
 ) -> Option<Candidate> {
     let cost = lanes::head_cost(s, first, limit);
     let withheld = eligibility::withheld(s, base, limit, first, now);
-    let lent = base.limits.lent_spare(limit, cost, now);
+    let lent = base.limits.funded_spare(limit, cost, now);
     let held = &mut base.limits[limit];
     let spare = match booked.is_never() {
         true => lent,
         false => held.meter.spare(now, cost, withheld, booked.max(now)).min(lent),
     };
     let room = held.room(0, now);
-    let classes = held.contention.iter().flat_map(|held| held.classes.iter().flatten());
+    let classes = held.queue.iter().flat_map(|held| held.classes.iter().flatten());
     if let Some(least) = classes.filter_map(|class| s.order.summary(class.root)).min() {
         let grows = watch::grows_beside(s, base, limit, first, least, now);
         marks::arm_sooner(s, base, limit, grows);
@@ -173,7 +215,7 @@ fn backfill(
             let held = if lane == first {
                 None
             } else {
-                eligibility::obstacle(s, base, lane, &units, Role::Other, now)
+                eligibility::blocker(s, base, lane, &units, Role::Other, now)
             };
             match held {
                 Some(held) if held.limit != limit => {
@@ -191,19 +233,19 @@ fn backfill(
 fn fitting(s: &mut Scheduler, base: &mut Base, lane: LaneId, now: Nanos) -> Option<WaiterId> {
     let allowed = eligibility::allowance(s, base, lane, now)?;
     let fits = |units: &Units| units.iter().zip(&allowed).all(|(units, allowed)| units <= allowed);
-    let run = s.run_order.find(s.lanes[lane].runs, None, &mut |units| fits(units));
-    run.map(|(_, run)| s.runs[run].first)
+    let run = s.batch_order.find(s.lanes[lane].batches, None, &mut |units| fits(units));
+    run.map(|(_, run)| s.batches[run].first)
 }
 
 /// Grants a call: takes it out of its lane, spends its units everywhere, charges its loop.
-pub(crate) fn let_go(s: &mut Scheduler, res: &mut Resources, candidate: Candidate, now: Nanos) {
+pub(crate) fn grant(s: &mut Scheduler, res: &mut Resources, candidate: Candidate, now: Nanos) {
     let Candidate { lane, waiter, in_turn } = candidate;
-    let Lane { ref route, bound, loop_, class, skeleton, .. } = s.lanes[lane];
-    let route: Arc<[Use]> = route.clone();
+    let Lane { ref route, bound, loop_, class, route_id, .. } = s.lanes[lane];
+    let route: Arc<[RouteLimit]> = route.clone();
     let held = &s.waiters[waiter];
-    let (units, enqueued) = (lanes::run_of(s, waiter).like.units, held.enqueued);
+    let (units, enqueued) = (lanes::batch_of(s, waiter).like.units, held.enqueued);
     let ticket = Ticket { index: waiter, generation: held.generation };
-    let held_by = s.lanes[lane].stations.longest(enqueued, now);
+    let held_by = s.lanes[lane].block_history.longest(enqueued, now);
 
     let paced = !bound.is_nil() && !res.base.limits[bound].meter.is_in_flight();
     let stamp = match paced && in_turn {
@@ -211,7 +253,7 @@ pub(crate) fn let_go(s: &mut Scheduler, res: &mut Resources, candidate: Candidat
         false => now,
     };
     keep_credit(s, &mut res.base, lane, in_turn, &units, now);
-    let mut grant = spend::spend(res, skeleton, loop_, class, units, &route, stamp, now);
+    let mut grant = spend::spend(res, route_id, loop_, class, units, &route, stamp, now);
     res.calls[&grant].held_by = held_by;
     if settle::is_of_no_concern(res, &grant) {
         grant = grant.quiet();
@@ -222,13 +264,13 @@ pub(crate) fn let_go(s: &mut Scheduler, res: &mut Resources, candidate: Candidat
             s,
             &mut res.base,
             limit,
-            (loop_, skeleton, class as u8),
+            (loop_, route_id, class as u8),
             units,
             in_turn && limit == bound,
             lane,
         );
     }
-    seats::pull_waiter(s, &mut res.base, waiter);
+    placement::pull_waiter(s, &mut res.base, waiter);
     marks::mark_route(s, &mut res.base, &route);
     s.verdicts.push((ticket, Verdict::Granted(grant)));
 }
@@ -236,24 +278,24 @@ pub(crate) fn let_go(s: &mut Scheduler, res: &mut Resources, candidate: Candidat
 /// Books what went past a higher priority, or took what is reserved for it, by age; and what others that
 /// went in turn earn those who wait.
 fn keep_credit(s: &mut Scheduler, base: &mut Base, lane: LaneId, in_turn: bool, units: &Units, now: Nanos) {
-    let Lane { class, skeleton, bound, ref route, .. } = s.lanes[lane];
+    let Lane { class, route_id, bound, ref route, .. } = s.lanes[lane];
     let route = route.clone();
     for &(limit, slot) in route.iter() {
         let cost = units[slot as usize];
         let reserved = base.limits.takes_reserved(limit, class, cost, now);
-        let Some(contention) = base.limits[limit].contention.as_mut() else { continue };
-        let above = &contention.classes[class as usize + 1..];
+        let Some(queue) = base.limits[limit].queue.as_mut() else { continue };
+        let above = &queue.classes[class as usize + 1..];
         let passes = in_turn && limit == bound && above.iter().flatten().any(|class| class.active > 0);
         if passes || reserved {
-            contention.credit -= i128::from(cost) * MILLION;
+            queue.credit -= i128::from(cost) * MILLION;
         } else if in_turn {
-            rank::earn_credit(base, limit, skeleton, cost);
+            rank::earn_credit(base, limit, route_id, cost);
         }
     }
 }
 
 fn note_first(s: &mut Scheduler, base: &mut Base, limit: LimitId, lane: LaneId) {
-    let before = std::mem::replace(&mut queue::contention(&mut base.limits, limit).first, lane);
+    let before = std::mem::replace(&mut queue::queue_at(&mut base.limits, limit).first, lane);
     if before != lane && !before.is_nil() {
         // Its booking no longer counts: whoever it held back may go.
         marks::mark_others(s, base, limit, before);
@@ -261,7 +303,7 @@ fn note_first(s: &mut Scheduler, base: &mut Base, limit: LimitId, lane: LaneId) 
 }
 
 fn note_booking(s: &mut Scheduler, base: &mut Base, limit: LimitId, lane: LaneId, booked: Nanos) {
-    let before = std::mem::replace(&mut queue::contention(&mut base.limits, limit).booked, booked);
+    let before = std::mem::replace(&mut queue::queue_at(&mut base.limits, limit).booked, booked);
     if before != booked {
         marks::mark_others(s, base, limit, lane);
     }

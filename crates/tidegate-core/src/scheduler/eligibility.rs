@@ -23,7 +23,7 @@ use crate::scheduler::{lanes, queue, rank};
 
 /// What holds a call back.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Obstacle {
+pub(crate) struct Blocker {
     pub limit: LimitId,
     pub until: Nanos,
     /// It fits, but would move the booking of one that ranks before it: which its age may change.
@@ -54,22 +54,28 @@ pub(crate) enum Role {
 }
 
 /// Whether a call may go past those of its own kind that wait: only if that moves nobody.
-pub(crate) fn may_pass(s: &mut Scheduler, base: &mut Base, lane: LaneId, units: &Units, now: Nanos) -> bool {
+pub(crate) fn may_overtake(
+    s: &mut Scheduler,
+    base: &mut Base,
+    lane: LaneId,
+    units: &Units,
+    now: Nanos,
+) -> bool {
     let allowed = allowance(s, base, lane, now);
     allowed.is_some_and(|allowed| units.iter().zip(&allowed).all(|(units, most)| units <= most))
 }
 
 /// What keeps a call of `lane` from going now.
-pub(crate) fn obstacle(
+pub(crate) fn blocker(
     s: &mut Scheduler,
     base: &mut Base,
     lane: LaneId,
     units: &Units,
     role: Role,
     now: Nanos,
-) -> Option<Obstacle> {
+) -> Option<Blocker> {
     let uses = s.lanes[lane].route.len();
-    let mut worst: Option<Obstacle> = None;
+    let mut worst: Option<Blocker> = None;
     for index in 0..uses {
         let (limit, slot) = s.lanes[lane].route[index];
         let cost = units[slot as usize];
@@ -81,7 +87,7 @@ pub(crate) fn obstacle(
         if !held.fits(cost, withheld, now) {
             let until = held.earliest(cost, withheld, now);
             if worst.is_none_or(|worst| until > worst.until) {
-                worst = Some(Obstacle { limit, until, by_rank: false });
+                worst = Some(Blocker { limit, until, by_rank: false });
             }
         }
     }
@@ -98,10 +104,10 @@ pub(crate) fn obstacle(
         if cost > 0 && !base.limits[limit].meter.is_in_flight() {
             let (spare, until) = spare_for(s, base, limit, lane, role, cost, now);
             if cost > spare {
-                return Some(Obstacle { limit, until, by_rank: true });
+                return Some(Blocker { limit, until, by_rank: true });
             }
             if empties && let Some(until) = emptying_moves(s, base, limit, lane, role, now) {
-                return Some(Obstacle { limit, until, by_rank: true });
+                return Some(Blocker { limit, until, by_rank: true });
             }
         }
     }
@@ -161,8 +167,8 @@ fn with_first_lanes(
     cost: u64,
     now: Nanos,
 ) -> impl Iterator<Item = LimitId> + use<> {
-    let contention = base.limits[limit].contention.as_ref();
-    let (bound, through) = contention.map_or((0, 0), |held| (held.bound, held.through.len()));
+    let queue = base.limits[limit].queue.as_ref();
+    let (bound, through) = queue.map_or((0, 0), |held| (held.bound, held.through.len()));
     let through = match through {
         0 => Vec::new(),
         1..=MANY => queue::through(&base.limits, limit),
@@ -193,7 +199,7 @@ fn before(
         return None;
     }
     let booked = booking(s, base, holder, now);
-    let lent = base.limits.lent_spare(limit, cost, now);
+    let lent = base.limits.funded_spare(limit, cost, now);
     if (booked.is_never() && lent == UNBOUNDED) || (role == Role::Holder && booked <= now) {
         return None;
     }
@@ -245,9 +251,9 @@ pub(crate) fn withheld(s: &Scheduler, base: &Base, limit: LimitId, lane: LaneId,
     if withheld[class] == 0 {
         return 0;
     }
-    let Some(contention) = held.contention.as_ref() else { return withheld[class] };
+    let Some(queue) = held.queue.as_ref() else { return withheld[class] };
     let level = usize::try_from(rank::level(s, base, lane, now)).unwrap_or(usize::MAX);
-    let outranked = (class + 1..level.min(4)).rev().find(|higher| contention.passing[*higher] > 0);
+    let outranked = (class + 1..level.min(4)).rev().find(|higher| queue.passing[*higher] > 0);
     match outranked {
         Some(higher) if rank::has_credit(s, base, limit, lane) => withheld[higher],
         _ => withheld[class],
@@ -279,8 +285,8 @@ fn due_soon(s: &mut Scheduler, base: &mut Base, limit: LimitId, cost: u64, now: 
         if base.limits[limit].meter.spare(now, largest, 0, wake.max(now)) >= cost {
             break;
         }
-        let contention = base.limits[limit].contention.as_ref();
-        if contention.is_some_and(|held| held.through.contains_key(&at)) {
+        let queue = base.limits[limit].queue.as_ref();
+        if queue.is_some_and(|held| held.through.contains_key(&at)) {
             soon.push(at);
         }
     }

@@ -1,10 +1,14 @@
 //! Forecasts when a waiting call goes, and counts the calls before it.
+//!
+//! A forecast adds up what ranks before the call at the limit that blocks it: all calls of a higher priority that wait there, the
+//! earlier calls of its own loop, and of the other loops of its priority what their weights give them meanwhile. Waits for
+//! slots are not forecast.
 
 use crate::model::time::Nanos;
 use crate::model::{LaneId, LimitId, MAX_UNIT_KINDS, Units, WaiterId};
 use crate::routing::state::Base;
 use crate::scheduler::decision::Ticket;
-use crate::scheduler::lane::{Arrived, Lane, Like, Run};
+use crate::scheduler::lane::{Arrived, Batch, CallTraits, Lane};
 use crate::scheduler::state::Scheduler;
 use crate::scheduler::{eligibility, lanes, rank};
 
@@ -16,7 +20,7 @@ fn add(sum: &mut [u128; MAX_UNIT_KINDS], units: &Units) {
 
 /// When a waiting call is expected to go; the present time if that cannot be known.
 pub(crate) fn forecast(s: &mut Scheduler, base: &mut Base, ticket: Ticket, now: Nanos) -> Nanos {
-    let Run { lane, like: Like { units, .. }, .. } = *lanes::run_of(s, ticket.index);
+    let Batch { lane, like: CallTraits { units, .. }, .. } = *lanes::batch_of(s, ticket.index);
     let ahead = ahead_in_lane(s, lane, ticket.index);
     forecast_behind(s, base, lane, &ahead, &units, s.lanes[lane].bound, now)
 }
@@ -60,7 +64,7 @@ pub(crate) fn ahead_of_arrival(s: &Scheduler, lane: LaneId, arrived: Arrived) ->
     }
     let mut ahead = [0; MAX_UNIT_KINDS];
     for call in lanes::calls_of(s, lane).take_while(earlier) {
-        add(&mut ahead, &lanes::run_of(s, call).like.units);
+        add(&mut ahead, &lanes::batch_of(s, call).like.units);
     }
     ahead
 }
@@ -70,11 +74,11 @@ fn ahead_in_lane(s: &Scheduler, lane: LaneId, waiter: WaiterId) -> [u128; MAX_UN
     let held = &s.lanes[lane];
     let mut ahead = [0; MAX_UNIT_KINDS];
     if held.tail == waiter {
-        let own = &lanes::run_of(s, waiter).like.units;
+        let own = &lanes::batch_of(s, waiter).like.units;
         ahead = std::array::from_fn(|slot| held.demand[slot] - u128::from(own[slot]));
     } else {
         for earlier in lanes::calls_of(s, lane).take_while(|earlier| *earlier != waiter) {
-            add(&mut ahead, &lanes::run_of(s, earlier).like.units);
+            add(&mut ahead, &lanes::batch_of(s, earlier).like.units);
         }
     }
     ahead
@@ -83,15 +87,15 @@ fn ahead_in_lane(s: &Scheduler, lane: LaneId, waiter: WaiterId) -> [u128; MAX_UN
 /// Units of other lanes at the limit that holds this one, or will, which go before a call that has `own`
 /// units of its own lane before it.
 fn ahead_of_lane(s: &Scheduler, base: &Base, lane: LaneId, limit: LimitId, slot: u8, own: u128) -> u128 {
-    let Lane { bound, class, loop_, skeleton, .. } = s.lanes[lane];
-    let Some(contention) = &base.limits[limit].contention else { return 0 };
-    if bound == limit && contention.bound == 1 {
+    let Lane { bound, class, loop_, route_id, .. } = s.lanes[lane];
+    let Some(queue) = &base.limits[limit].queue else { return 0 };
+    if bound == limit && queue.bound == 1 {
         return 0;
     }
-    let higher = contention.classes[class as usize + 1..].iter().flatten().map(|class| class.demand);
+    let higher = queue.classes[class as usize + 1..].iter().flatten().map(|class| class.demand);
     let mut ahead = higher.fold(0_u128, u128::saturating_add);
-    if let Some(held) = &contention.classes[class as usize] {
-        let inverse = u128::from(base.routing.skeletons[skeleton].terms.inverse);
+    if let Some(held) = &queue.classes[class as usize] {
+        let inverse = u128::from(base.routing.routes[route_id].terms.inverse);
         let mine = if bound == limit { s.lanes[lane].demand[slot as usize] } else { 0 };
         let start = held.tag(loop_).saturating_add(own.saturating_mul(inverse));
         // While this loop's tag goes from the virtual time to `start`, each other loop is served its
@@ -123,17 +127,17 @@ pub(crate) fn ranked_ahead(
     seq: u64,
     now: Nanos,
 ) -> usize {
-    let Lane { bound, class, key: (own_tag, ..), skeleton, loop_, ref route, .. } = s.lanes[lane];
-    let Some(contention) = &base.limits[limit].contention else { return 0 };
+    let Lane { bound, class, key: (own_tag, ..), route_id, loop_, ref route, .. } = s.lanes[lane];
+    let Some(queue) = &base.limits[limit].queue else { return 0 };
     let slot = route.iter().find(|(id, _)| *id == limit).map_or(0, |(_, slot)| *slot);
-    let inverse = u128::from(base.routing.skeletons[skeleton].terms.inverse);
-    let tag = match &contention.classes[class as usize] {
+    let inverse = u128::from(base.routing.routes[route_id].terms.inverse);
+    let tag = match &queue.classes[class as usize] {
         Some(held) if bound != limit => held.tag(loop_),
         _ => own_tag,
     };
     let mine = (tag.saturating_add(ahead[slot as usize].saturating_mul(inverse)), seq);
     let mut before = 0;
-    for (index, held) in contention.classes.iter().enumerate() {
+    for (index, held) in queue.classes.iter().enumerate() {
         let Some(held) = held else { continue };
         s.order.each(held.root, &mut |(_, _, other)| {
             let higher = index > class as usize && !rank::passes_by_age(s, base, limit, lane, other, now);
@@ -153,10 +157,10 @@ pub(crate) fn ranked_ahead(
 
 /// The start tags that the calls of a lane will have at the limit that holds the lane, and their arrivals.
 fn start_tags(s: &Scheduler, base: &Base, lane: LaneId) -> impl Iterator<Item = (u128, u64)> {
-    let Lane { slot, skeleton, key: (mut tag, ..), .. } = s.lanes[lane];
-    let inverse = u128::from(base.routing.skeletons[skeleton].terms.inverse);
+    let Lane { slot, route_id, key: (mut tag, ..), .. } = s.lanes[lane];
+    let inverse = u128::from(base.routing.routes[route_id].terms.inverse);
     lanes::calls_of(s, lane).map(move |call| {
-        let cost = u128::from(lanes::run_of(s, call).like.units[slot as usize]);
+        let cost = u128::from(lanes::batch_of(s, call).like.units[slot as usize]);
         let start = tag;
         tag = tag.saturating_add(cost.saturating_mul(inverse));
         (start, s.waiters[call].seq)

@@ -4,13 +4,13 @@
 //! that came one right after the other and are alike form a *run*; most lanes are a single one. What a lane
 //! must be able to find, the first call that would fit, it finds by its runs, which stand in a tree.
 
-use crate::limits::contention::LaneKey;
+use crate::limits::queue::LaneKey;
 use crate::model::call::Shape;
 use crate::model::priority::Priority;
-use crate::model::route_limit::Use;
+use crate::model::route_limit::RouteLimit;
 use crate::model::time::Nanos;
 use crate::model::{BatchId, LaneId, LimitId, LoopId, MAX_UNIT_KINDS, RouteId, Units, WaiterId};
-use crate::scheduler::block_history::Stations;
+use crate::scheduler::block_history::BlockHistory;
 use std::sync::Arc;
 
 /// When a call first came, and before whom. See [`Engine::arrived`].
@@ -31,23 +31,23 @@ impl Arrived {
 /// Calls of one route, loop and priority, first come first served.
 #[derive(Clone, Debug)]
 pub(crate) struct Lane {
-    pub skeleton: RouteId,
+    pub route_id: RouteId,
     pub loop_: LoopId,
     pub class: Priority,
-    pub route: Arc<[Use]>,
+    pub route: Arc<[RouteLimit]>,
     /// The first and the last of its calls.
     pub head: WaiterId,
     pub tail: WaiterId,
     pub len: u32,
     /// Its runs, by arrival.
-    pub runs: u32,
+    pub batches: u32,
     /// Units waiting, by kind.
     pub demand: [u128; MAX_UNIT_KINDS],
     /// The limit that decides its time, and its place there.
     pub bound: LimitId,
     pub slot: u8,
     pub key: LaneKey,
-    pub stations: Stations,
+    pub block_history: BlockHistory,
     /// The least that any of its calls costs at that limit.
     pub least: u64,
     /// Where the roster counts it.
@@ -68,19 +68,19 @@ pub(crate) struct Waiter {
 
 /// Calls of a lane that came one right after the other and are alike.
 #[derive(Clone, Debug)]
-pub(crate) struct Run {
+pub(crate) struct Batch {
     pub lane: LaneId,
     /// The first of its calls, and how many there are.
     pub first: WaiterId,
     pub len: u32,
     /// The arrival of the call that began it.
     pub seq: u64,
-    pub like: Like,
+    pub like: CallTraits,
 }
 
 /// What calls of one lane may differ in.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Like {
+pub(crate) struct CallTraits {
     pub units: Units,
     pub estimated: crate::model::call::Estimated,
     pub shape: Arc<Shape>,

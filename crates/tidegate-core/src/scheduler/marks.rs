@@ -1,7 +1,7 @@
 //! Which limits are to be looked at: marked to be looked at now, or armed for a time.
 
 use crate::funding::loans;
-use crate::model::route_limit::Use;
+use crate::model::route_limit::RouteLimit;
 use crate::model::time::Nanos;
 use crate::model::{LaneId, LimitId, Units};
 use crate::routing::state::Base;
@@ -17,7 +17,13 @@ pub(crate) fn want_loan_and_wake(s: &mut Scheduler, base: &mut Base, limit: Limi
 }
 
 /// A call that will not wait found too little: asks on behalf of the next one.
-pub(crate) fn want_loans(s: &mut Scheduler, base: &mut Base, route: &[Use], units: &Units, now: Nanos) {
+pub(crate) fn want_loans(
+    s: &mut Scheduler,
+    base: &mut Base,
+    route: &[RouteLimit],
+    units: &Units,
+    now: Nanos,
+) {
     for &(limit, slot) in route {
         want_loan_and_wake(s, base, limit, units[slot as usize], now);
     }
@@ -25,23 +31,23 @@ pub(crate) fn want_loans(s: &mut Scheduler, base: &mut Base, route: &[Use], unit
 
 /// Drops what is remembered about waiting at a limit when nothing does.
 pub(crate) fn tidy(s: &mut Scheduler, base: &mut Base, limit: LimitId) {
-    let held = base.limits[limit].contention.as_ref();
+    let held = base.limits[limit].queue.as_ref();
     if held.is_some_and(|held| held.is_over()) {
         arm(s, base, limit, Nanos::NEVER);
-        base.limits[limit].contention = None;
+        base.limits[limit].queue = None;
         base.limits.see_if_plain(limit);
     }
 }
 
 /// Marks a limit to be looked at.
 pub(crate) fn mark(s: &mut Scheduler, base: &mut Base, limit: LimitId) {
-    if base.limits[limit].contention.is_some() {
+    if base.limits[limit].queue.is_some() {
         s.dirty.push(Reverse(limit));
     }
 }
 
 /// Marks every limit of a route, and whoever depends on what is left there.
-pub(crate) fn mark_route(s: &mut Scheduler, base: &mut Base, route: &[Use]) {
+pub(crate) fn mark_route(s: &mut Scheduler, base: &mut Base, route: &[RouteLimit]) {
     for &(limit, _) in route {
         touched(s, base, limit);
     }
@@ -49,20 +55,20 @@ pub(crate) fn mark_route(s: &mut Scheduler, base: &mut Base, route: &[Use]) {
 
 /// Something changed at a limit: looks again there and wherever that decides.
 pub(crate) fn touched(s: &mut Scheduler, base: &mut Base, limit: LimitId) {
-    let Some(contention) = base.limits[limit].contention.as_mut() else { return };
+    let Some(queue) = base.limits[limit].queue.as_mut() else { return };
     s.dirty.push(Reverse(limit));
-    if !contention.watchers.is_empty() {
-        s.dirty.extend(contention.watchers.drain(..).map(Reverse));
+    if !queue.watchers.is_empty() {
+        s.dirty.extend(queue.watchers.drain(..).map(Reverse));
     }
-    if (1..=crate::scheduler::queue::MANY).contains(&contention.through.len()) {
-        s.dirty.extend(contention.through.keys().copied().map(Reverse));
+    if (1..=crate::scheduler::queue::MANY).contains(&queue.through.len()) {
+        s.dirty.extend(queue.through.keys().copied().map(Reverse));
     }
 }
 
 /// Marks the other limits of a lane's route at which somebody waits.
 pub(crate) fn mark_others(s: &mut Scheduler, base: &mut Base, limit: LimitId, lane: LaneId) {
     for &(other, _) in s.lanes[lane].route.iter().filter(|(other, _)| *other != limit) {
-        let waiting = base.limits[other].contention.as_ref().is_some_and(|held| held.bound > 0);
+        let waiting = base.limits[other].queue.as_ref().is_some_and(|held| held.bound > 0);
         if waiting {
             s.dirty.push(Reverse(other));
         }
@@ -71,8 +77,8 @@ pub(crate) fn mark_others(s: &mut Scheduler, base: &mut Base, limit: LimitId, la
 
 /// Sets when a limit is looked at next.
 pub(crate) fn arm(s: &mut Scheduler, base: &mut Base, limit: LimitId, wake: Nanos) {
-    let Some(contention) = base.limits[limit].contention.as_mut() else { return };
-    let before = std::mem::replace(&mut contention.wake, wake);
+    let Some(queue) = base.limits[limit].queue.as_mut() else { return };
+    let before = std::mem::replace(&mut queue.wake, wake);
     if before == wake {
         return;
     }
@@ -85,7 +91,7 @@ pub(crate) fn arm(s: &mut Scheduler, base: &mut Base, limit: LimitId, wake: Nano
 }
 
 pub(crate) fn arm_sooner(s: &mut Scheduler, base: &mut Base, limit: LimitId, wake: Nanos) {
-    if base.limits[limit].contention.as_ref().is_some_and(|held| wake < held.wake) {
+    if base.limits[limit].queue.as_ref().is_some_and(|held| wake < held.wake) {
         arm(s, base, limit, wake);
     }
 }

@@ -1,6 +1,6 @@
 //! The queue at a limit: made when a call waits there, dropped when none does.
 
-use crate::limits::contention::{Class, Contention};
+use crate::limits::queue::{Class, Queue};
 use crate::limits::store::Limits;
 use crate::model::LimitId;
 
@@ -10,8 +10,8 @@ pub(crate) const MANY: usize = 64;
 
 /// Other limits whose first lanes may pass through one; some of them, if they are many.
 pub(crate) fn through(limits: &Limits, limit: LimitId) -> Vec<LimitId> {
-    let contention = limits[limit].contention.as_ref();
-    let through = contention.filter(|held| !held.through.is_empty());
+    let queue = limits[limit].queue.as_ref();
+    let through = queue.filter(|held| !held.through.is_empty());
     through.map_or(Vec::new(), |held| held.through.keys().copied().take(MANY).collect())
 }
 
@@ -23,12 +23,12 @@ pub(crate) fn concerns(limits: &Limits, limit: LimitId, bound: LimitId) -> bool 
 }
 
 /// Everything about waiting at a limit, made if it is not there.
-pub(crate) fn contention(limits: &mut Limits, limit: LimitId) -> &mut Contention {
+pub(crate) fn queue_at(limits: &mut Limits, limit: LimitId) -> &mut Queue {
     let limit = &mut limits[limit];
     (limit.plain, limit.promised) = (false, false);
-    limit.contention.get_or_insert_default()
+    limit.queue.get_or_insert_default()
 }
 
 pub(crate) fn class(limits: &Limits, limit: LimitId, class: u8) -> Option<&Class> {
-    limits[limit].contention.as_ref()?.classes[class as usize].as_deref()
+    limits[limit].queue.as_ref()?.classes[class as usize].as_deref()
 }

@@ -6,7 +6,7 @@
 //! once as they come. Inside a base
 //! priority age plays no part: there it is start tag, then arrival.
 
-use crate::limits::contention::LaneKey;
+use crate::limits::queue::LaneKey;
 use crate::model::time::{Nanos, whole_nanos};
 use crate::model::{LaneId, LimitId, RouteId};
 use crate::routing::state::Base;
@@ -18,12 +18,12 @@ pub(crate) const MILLION: i128 = 1_000_000;
 
 /// The first-ranked lane at a limit.
 pub(crate) fn first(s: &Scheduler, base: &Base, limit: LimitId, now: Nanos) -> Option<LaneId> {
-    let contention = base.limits[limit].contention.as_ref()?;
-    if contention.bound == 0 {
+    let queue = base.limits[limit].queue.as_ref()?;
+    if queue.bound == 0 {
         return None;
     }
     let mut best: Option<LaneId> = None;
-    for class in contention.classes.iter().rev().flatten() {
+    for class in queue.classes.iter().rev().flatten() {
         let Some((_, _, lane)) = s.order.first(class.root) else { continue };
         best = match best {
             Some(higher) if !passes_by_age(s, base, limit, lane, higher, now) => Some(higher),
@@ -46,16 +46,16 @@ pub(crate) fn passes_by_age(
 }
 
 pub(crate) fn has_credit(s: &Scheduler, base: &Base, limit: LimitId, lane: LaneId) -> bool {
-    let (cap, _) = credit_rule(base, limit, s.lanes[lane].skeleton);
+    let (cap, _) = credit_rule(base, limit, s.lanes[lane].route_id);
     let cost = lanes::head_cost(s, lane, limit);
-    let credit = base.limits[limit].contention.as_ref().map_or(0, |held| held.credit);
+    let credit = base.limits[limit].queue.as_ref().map_or(0, |held| held.credit);
     credit >= i128::from(cost.min(cap)) * MILLION
 }
 
 /// The most credit that is saved up at a limit, in units, and the share that each grant adds, in
 /// millionths.
-fn credit_rule(base: &Base, limit: LimitId, skeleton: RouteId) -> (u64, i128) {
-    let service = base.routing.skeletons[skeleton].service;
+fn credit_rule(base: &Base, limit: LimitId, route_id: RouteId) -> (u64, i128) {
+    let service = base.routing.routes[route_id].service;
     let share = base.routing.services[service].queue.aging_share;
     let whole = base.limits.specs[base.limits[limit].spec].definition.whole();
     let cap = (whole as u128 * share as u128 / MILLION as u128) as u64;
@@ -71,14 +71,14 @@ pub(crate) fn level(s: &Scheduler, base: &Base, lane: LaneId, now: Nanos) -> u64
 }
 
 fn aging_of(s: &Scheduler, base: &Base, lane: LaneId) -> u64 {
-    let skeleton = &base.routing.skeletons[s.lanes[lane].skeleton];
-    base.routing.services[skeleton.service].queue.aging
+    let route_id = &base.routing.routes[s.lanes[lane].route_id];
+    base.routing.services[route_id.service].queue.aging
 }
 
 /// When the order at a limit changes by age alone, the lanes staying as they are.
 pub(crate) fn next_aging(s: &Scheduler, base: &Base, limit: LimitId, now: Nanos) -> Nanos {
-    let Some(contention) = base.limits[limit].contention.as_ref() else { return Nanos::NEVER };
-    let classes = contention.classes.iter().flatten();
+    let Some(queue) = base.limits[limit].queue.as_ref() else { return Nanos::NEVER };
+    let classes = queue.classes.iter().flatten();
     let firsts = classes.filter_map(|class| s.order.first(class.root)).map(|(_, _, lane)| lane);
     if firsts.clone().nth(1).is_none() {
         return Nanos::NEVER;
@@ -126,11 +126,11 @@ fn key_at(s: &Scheduler, base: &Base, limit: LimitId, lane: LaneId) -> LaneKey {
 }
 
 /// What is granted at a limit earns those who wait there the right to pass by age.
-pub(crate) fn earn_credit(base: &mut Base, limit: LimitId, skeleton: RouteId, cost: u64) {
-    let (cap, share) = credit_rule(base, limit, skeleton);
-    let Some(contention) = base.limits[limit].contention.as_mut() else { return };
-    if contention.passing != [0; 4] {
-        let earned = contention.credit + i128::from(cost) * share;
-        contention.credit = earned.min(i128::from(cap) * MILLION);
+pub(crate) fn earn_credit(base: &mut Base, limit: LimitId, route_id: RouteId, cost: u64) {
+    let (cap, share) = credit_rule(base, limit, route_id);
+    let Some(queue) = base.limits[limit].queue.as_mut() else { return };
+    if queue.passing != [0; 4] {
+        let earned = queue.credit + i128::from(cost) * share;
+        queue.credit = earned.min(i128::from(cap) * MILLION);
     }
 }

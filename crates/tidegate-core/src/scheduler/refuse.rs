@@ -3,15 +3,15 @@
 use crate::calls::Arrival;
 use crate::model::call::Call;
 use crate::model::refusal::{Reason, Refusal};
-use crate::model::route_limit::Use;
+use crate::model::route_limit::RouteLimit;
 use crate::model::time::Nanos;
 use crate::model::{LimitId, RouteId, WaiterId};
-use crate::routing::route::Skeleton;
+use crate::routing::route::Route;
 use crate::routing::state::Base;
 use crate::routing::{find, names};
 use crate::scheduler::decision::{Ticket, Verdict};
 use crate::scheduler::state::Scheduler;
-use crate::scheduler::{forecast, lanes, seats};
+use crate::scheduler::{forecast, lanes, placement};
 use crate::upstream::breakers;
 
 /// Refuses a stated cost that can never fit, and brings an estimated one down to what can.
@@ -22,14 +22,14 @@ pub(crate) fn fit_or_refuse(
     call: &Call,
     now: Nanos,
 ) -> Result<(), Refusal> {
-    if base.routing.skeletons[arrival.skeleton].terms.observe {
+    if base.routing.routes[arrival.route_id].terms.observe {
         return Ok(());
     }
     let own;
-    let route: &[Use] = match lanes::lane_of(s, arrival) {
+    let route: &[RouteLimit] = match lanes::lane_of(s, arrival) {
         Some(lane) => &s.lanes[lane].route,
         None => {
-            own = find::route_of(base, arrival.skeleton, arrival.loop_);
+            own = find::route_of(base, arrival.route_id, arrival.loop_);
             &own
         }
     };
@@ -53,20 +53,20 @@ pub(crate) fn refuse_waiting(
     now: Nanos,
 ) {
     let ticket = Ticket { index: waiter, generation: s.waiters[waiter].generation };
-    let run = lanes::run_of(s, waiter);
+    let run = lanes::batch_of(s, waiter);
     let lane = &s.lanes[run.lane];
     let (bound, class, units) = (lane.bound, lane.class, run.like.units);
-    let arrival = Arrival { skeleton: lane.skeleton, loop_: lane.loop_, class, units };
-    let Skeleton { service, breaker, .. } = base.routing.skeletons[arrival.skeleton];
+    let arrival = Arrival { route_id: lane.route_id, loop_: lane.loop_, class, units };
+    let Route { service, breaker, .. } = base.routing.routes[arrival.route_id];
     let refusal = match reason {
         // Whatever it waited for, that is not why it is refused.
         Reason::CircuitOpen => breakers::circuit_open(base, breaker, now),
-        reason if bound.is_nil() => no_room(base, reason, bound, Nanos::NEVER, &arrival, now),
+        reason if bound.is_nil() => refusal_by(base, reason, bound, Nanos::NEVER, &arrival, now),
         // Its time is up while the breaker is open: what would help is known.
         reason if bound == breaker => Refusal { reason, ..breakers::circuit_open(base, breaker, now) },
         reason => {
             let until = forecast::forecast(s, base, ticket, now);
-            no_room(base, reason, bound, until, &arrival, now)
+            refusal_by(base, reason, bound, until, &arrival, now)
         }
     };
     let counts = &mut base.routing.services[service].counts;
@@ -75,12 +75,12 @@ pub(crate) fn refuse_waiting(
         Reason::CircuitOpen => counts.refused += 1,
         _ => counts.timed_out += 1,
     }
-    seats::pull_waiter(s, base, waiter);
+    placement::pull_waiter(s, base, waiter);
     s.verdicts.push((ticket, Verdict::Refused(refusal)));
 }
 
 /// Why a call may not go: `limit` holds it until then.
-pub(crate) fn no_room(
+pub(crate) fn refusal_by(
     base: &Base,
     reason: Reason,
     limit: LimitId,
@@ -93,7 +93,7 @@ pub(crate) fn no_room(
     }
     let mut until = until;
     if until.is_never() {
-        let route = find::route_of(base, arrival.skeleton, arrival.loop_);
+        let route = find::route_of(base, arrival.route_id, arrival.loop_);
         let slot = route.iter().find(|(id, _)| *id == limit).map_or(0, |(_, slot)| *slot);
         let withheld = base.limits.specs[base.limits[limit].spec].withheld;
         let cost = arrival.units[slot as usize];
@@ -109,10 +109,10 @@ pub(crate) fn no_room(
 
 /// A breaker opened, and those who wait do not want to.
 pub(crate) fn refuse_all_at(s: &mut Scheduler, base: &mut Base, breaker: LimitId, now: Nanos) {
-    let on_it = |skeleton: &RouteId| base.routing.skeletons[*skeleton].breaker == breaker;
-    let skeletons = base.routing.skeleton_index.values().copied().filter(on_it).collect();
+    let on_it = |route_id: &RouteId| base.routing.routes[*route_id].breaker == breaker;
+    let routes = base.routing.route_index.values().copied().filter(on_it).collect();
     let mut waiting = Vec::new();
-    for lane in lanes::lanes_of(s, &skeletons) {
+    for lane in lanes::lanes_of(s, &routes) {
         waiting.extend(lanes::calls_of(s, lane).map(|call| (s.waiters[call].seq, call)));
     }
     waiting.sort_unstable();

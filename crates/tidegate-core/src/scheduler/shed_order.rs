@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 
 /// Who waits in one service and priority.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Roster {
+pub(crate) struct ShedOrder {
     pub waiting: u32,
-    flows: Vec<RosterFlow>,
+    flows: Vec<ShedFlow>,
     free: Vec<u32>,
     /// Where each loop's count is.
     index: HashMap<LoopId, u32>,
@@ -24,7 +24,7 @@ type Place = (u128, LoopId, u32);
 
 /// What one loop has waiting.
 #[derive(Clone, Debug, Default)]
-struct RosterFlow {
+struct ShedFlow {
     loop_: LoopId,
     waiting: u32,
     /// 2³² divided by the weight that the latest of its calls named.
@@ -38,11 +38,11 @@ struct RosterFlow {
 
 /// The rosters of all services, one for each priority.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Rosters(Vec<[Roster; 4]>);
+pub(crate) struct ShedOrders(Vec<[ShedOrder; 4]>);
 
-impl Rosters {
+impl ShedOrders {
     /// Returns the rosters of a service.
-    pub fn of(&mut self, service: ServiceId) -> &mut [Roster; 4] {
+    pub fn of(&mut self, service: ServiceId) -> &mut [ShedOrder; 4] {
         if self.0.len() <= service.index() {
             self.0.resize_with(service.index() + 1, Default::default);
         }
@@ -50,17 +50,17 @@ impl Rosters {
     }
 }
 
-impl Roster {
+impl ShedOrder {
     /// Returns how many calls of a service wait.
-    pub fn waiting(rosters: &[Roster; 4]) -> usize {
-        rosters.iter().map(|roster| roster.waiting as usize).sum()
+    pub fn waiting(shed_orders: &[ShedOrder; 4]) -> usize {
+        shed_orders.iter().map(|roster| roster.waiting as usize).sum()
     }
 
-    /// A lane of a loop begins to wait. The answer is what [`Roster::count`] wants to know it by.
+    /// A lane of a loop begins to wait. The answer is what [`ShedOrder::count`] wants to know it by.
     pub fn add_lane(&mut self, loop_: LoopId, lane: LaneId) -> u32 {
         let flow = *self.index.entry(loop_).or_insert_with(|| {
             self.free.pop().unwrap_or_else(|| {
-                self.flows.push(RosterFlow::default());
+                self.flows.push(ShedFlow::default());
                 (self.flows.len() - 1) as u32
             })
         });

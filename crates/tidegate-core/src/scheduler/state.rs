@@ -1,14 +1,14 @@
 //! The state of the scheduler.
 
-use crate::limits::contention::LaneKey;
+use crate::limits::queue::LaneKey;
 use crate::model::priority::Priority;
 use crate::model::time::Nanos;
 use crate::model::tree::{Sorted, Trees};
 use crate::model::{Arena, BatchId, LaneId, LimitId, LoopId, RouteId, Units, WaiterId};
 use crate::scheduler::deadlines::Deadlines;
 use crate::scheduler::decision::{Ticket, Verdict};
-use crate::scheduler::lane::{Candidate, Lane, Run, Waiter};
-use crate::scheduler::shed_order::Rosters;
+use crate::scheduler::lane::{Batch, Candidate, Lane, Waiter};
+use crate::scheduler::shed_order::ShedOrders;
 use hashbrown::HashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,13 +19,13 @@ pub(crate) struct Scheduler {
     pub lanes: Arena<LaneId, Lane>,
     pub lane_index: HashMap<(RouteId, LoopId, Priority), LaneId>,
     pub waiters: Arena<WaiterId, Waiter>,
-    pub runs: Arena<BatchId, Run>,
+    pub batches: Arena<BatchId, Batch>,
     pub waiting: usize,
     pub seq: u64,
     /// The largest cost that ever waited.
     pub largest: u64,
     pub order: Trees<LaneKey, u64>,
-    pub run_order: Trees<(u64, BatchId), Units>,
+    pub batch_order: Trees<(u64, BatchId), Units>,
     pub timers: Sorted<(Nanos, LimitId)>,
     pub deadlines: Deadlines,
     /// Limits to look at, some of them more than once.
@@ -33,7 +33,7 @@ pub(crate) struct Scheduler {
     /// Empty between two searches; its memory is kept.
     pub candidates: Vec<(LimitId, Candidate)>,
     pub verdicts: Vec<(Ticket, Verdict)>,
-    pub rosters: Rosters,
+    pub shed_orders: ShedOrders,
 }
 
 impl Default for Scheduler {
@@ -42,18 +42,18 @@ impl Default for Scheduler {
             lanes: Arena::default(),
             lane_index: HashMap::new(),
             waiters: Arena::default(),
-            runs: Arena::default(),
+            batches: Arena::default(),
             waiting: 0,
             seq: 0,
             largest: 1,
             order: Trees::default(),
-            run_order: Trees::default(),
+            batch_order: Trees::default(),
             timers: Sorted::default(),
             deadlines: Deadlines::default(),
             dirty: BinaryHeap::new(),
             candidates: Vec::new(),
             verdicts: Vec::new(),
-            rosters: Rosters::default(),
+            shed_orders: ShedOrders::default(),
         }
     }
 }

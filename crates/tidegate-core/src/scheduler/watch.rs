@@ -1,6 +1,6 @@
 //! When a call that another limit holds back could go.
 
-use crate::model::route_limit::Use;
+use crate::model::route_limit::RouteLimit;
 use crate::model::time::Nanos;
 use crate::model::{LaneId, LimitId, Units};
 use crate::routing::state::Base;
@@ -11,7 +11,7 @@ use crate::scheduler::{eligibility, lanes, marks, queue, rank};
 pub(crate) fn watch(s: &mut Scheduler, base: &mut Base, limit: LimitId, lane: LaneId, now: Nanos) {
     let route = s.lanes[lane].route.clone();
     for &(other, _) in route.iter().filter(|(other, _)| *other != limit) {
-        let watchers = &mut queue::contention(&mut base.limits, other).watchers;
+        let watchers = &mut queue::queue_at(&mut base.limits, other).watchers;
         if !watchers.contains(&limit) {
             watchers.push(limit);
         }
@@ -22,7 +22,7 @@ pub(crate) fn watch(s: &mut Scheduler, base: &mut Base, limit: LimitId, lane: La
         limit,
         rank::next_level(s, base, lane, now).min(eligibility::next_withheld(s, base, lane, now)),
     );
-    let Some(least) = s.run_order.summary(s.lanes[lane].runs) else { return };
+    let Some(least) = s.batch_order.summary(s.lanes[lane].batches) else { return };
     for &(other, slot) in route.iter() {
         for at in std::iter::once(other).chain(queue::through(&base.limits, other)) {
             if let Some(first) = rank::first(s, base, at, now) {
@@ -38,8 +38,8 @@ pub(crate) fn watch(s: &mut Scheduler, base: &mut Base, limit: LimitId, lane: La
     }
     // Each kind of unit has room for some call, but no call for all kinds: look at each.
     let mut costs = Vec::new();
-    s.run_order.each(s.lanes[lane].runs, &mut |(_, run)| {
-        costs.push(s.runs[run].like.units);
+    s.batch_order.each(s.lanes[lane].batches, &mut |(_, run)| {
+        costs.push(s.batches[run].like.units);
         true
     });
     for units in costs {
@@ -51,7 +51,7 @@ pub(crate) fn watch(s: &mut Scheduler, base: &mut Base, limit: LimitId, lane: La
 }
 
 /// When every limit of a route has room for `units`, other calls apart.
-fn opens(s: &Scheduler, base: &Base, lane: LaneId, route: &[Use], units: &Units, now: Nanos) -> Nanos {
+fn opens(s: &Scheduler, base: &Base, lane: LaneId, route: &[RouteLimit], units: &Units, now: Nanos) -> Nanos {
     let mut opens = Nanos::ZERO;
     for &(limit, slot) in route {
         let held = &base.limits[limit];

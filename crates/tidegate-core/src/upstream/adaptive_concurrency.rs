@@ -20,12 +20,12 @@ pub(crate) fn set_adaptive(
     now: Nanos,
 ) {
     let most = base.limits.specs[spec].written.whole();
-    match (rules, u.school.adaptive.get_mut(&spec)) {
+    match (rules, u.learning.adaptive.get_mut(&spec)) {
         (Some(rules), Some(held)) if held.rules() == rules => held.change_most(most),
         (Some(rules), _) => {
-            u.school.adaptive.insert(spec, Adaptive::new(rules.clone(), most));
+            u.learning.adaptive.insert(spec, Adaptive::new(rules.clone(), most));
         }
-        (None, Some(_)) => drop(u.school.adaptive.remove(&spec)),
+        (None, Some(_)) => drop(u.learning.adaptive.remove(&spec)),
         (None, None) => return,
     }
     fit_slots(u, base, spec, now);
@@ -33,20 +33,20 @@ pub(crate) fn set_adaptive(
 
 /// A call ended of which it is known whether the upstream coped with it.
 #[inline]
-pub(crate) fn coped(u: &mut Upstream, base: &mut Base, call: &InFlightCall, failed: bool, now: Nanos) {
-    if !u.school.adaptive.is_empty() {
+pub(crate) fn report_load(u: &mut Upstream, base: &mut Base, call: &InFlightCall, failed: bool, now: Nanos) {
+    if !u.learning.adaptive.is_empty() {
         adapt(u, base, call, failed, now);
     }
 }
 
 #[cold]
 fn adapt(u: &mut Upstream, base: &mut Base, call: &InFlightCall, failed: bool, now: Nanos) {
-    let uses = base.routing.skeletons[call.skeleton].slots.clone();
+    let uses = base.routing.routes[call.route_id].slots.clone();
     for (limit, _) in uses {
         let held = &mut base.limits[limit];
         let (spec, in_flight) = (held.spec, held.meter.used(now));
         let most = base.limits.specs[spec].written.whole();
-        let Some(adaptive) = u.school.adaptive.get_mut(&spec) else { continue };
+        let Some(adaptive) = u.learning.adaptive.get_mut(&spec) else { continue };
         adaptive.change_most(most);
         if adaptive.ended(call.at, failed, in_flight, now) {
             let bound = adaptive.bound();
@@ -65,7 +65,7 @@ pub(crate) fn resume_adaptive(
     bound: u64,
     now: Nanos,
 ) -> bool {
-    let Some(adaptive) = u.school.adaptive.get_mut(&spec) else { return false };
+    let Some(adaptive) = u.learning.adaptive.get_mut(&spec) else { return false };
     adaptive.resume(bound, now);
     fit_slots(u, base, spec, now);
     true
@@ -73,7 +73,7 @@ pub(crate) fn resume_adaptive(
 
 /// Brings a bound to what was learned. Every call takes one slot, so nobody's cost has to fit anew.
 fn fit_slots(u: &mut Upstream, base: &mut Base, spec: SpecId, now: Nanos) {
-    let bound = u.school.adaptive.get(&spec).map(Adaptive::bound);
+    let bound = u.learning.adaptive.get(&spec).map(Adaptive::bound);
     let held = &mut base.limits.specs[spec];
     held.learned.slots = bound;
     let limit = held.shared;

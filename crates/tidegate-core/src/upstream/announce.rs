@@ -12,8 +12,8 @@ use crate::upstream::state::Upstream;
 pub(crate) fn tell(u: &mut Upstream, base: &mut Base, lesson: Lesson) {
     book::facts_changed(&mut base.funding);
     notice(u);
-    let lessons = &mut u.school.lessons;
-    if lessons.len() >= KEPT && !u.school.keeps_books {
+    let lessons = &mut u.learning.lessons;
+    if lessons.len() >= KEPT && !u.learning.keeps_books {
         lessons.pop_front();
     }
     lessons.push_back(lesson);

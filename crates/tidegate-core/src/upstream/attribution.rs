@@ -14,7 +14,7 @@ use crate::calls::InFlightCall;
 use crate::limits::limit::{Counts, Definition};
 use crate::model::dimension::Dimension;
 use crate::model::rate::Algorithm;
-use crate::model::route_limit::Use;
+use crate::model::route_limit::RouteLimit;
 use crate::model::time::Nanos;
 use crate::model::{LimitId, SpecId};
 use crate::routing::overlay::Scope;
@@ -56,7 +56,7 @@ fn whole_after(written: &Definition) -> Duration {
 /// Returns the limit of a call's route that a reply states something about, and its unit's place. The narrowest
 /// level counts; of several windows the stated one, else the one with that N, else the shortest that lasts until
 /// the reset.
-pub(crate) fn limit_meant(u: &Upstream, base: &Base, call: &InFlightCall, told: &Told) -> Option<Use> {
+pub(crate) fn limit_meant(u: &Upstream, base: &Base, call: &InFlightCall, told: &Told) -> Option<RouteLimit> {
     let reset = told.reset.unwrap_or_default();
     let candidates = candidates(base, call, told).filter_map(|(limit, slot)| {
         let index = base.limits[limit].spec;
@@ -91,7 +91,7 @@ pub(crate) fn rule_out(u: &mut Upstream, base: &mut Base, call: &InFlightCall, t
         })
         .collect();
     for (limit, index) in too_far {
-        let ruled_out = u.school.other_windows.entry(index).or_default();
+        let ruled_out = u.learning.other_windows.entry(index).or_default();
         if ruled_out.len() == REMEMBERED {
             ruled_out.remove(0);
         }
@@ -116,7 +116,7 @@ pub(crate) fn unlearn(
     if bucket.is_none() && stated.is_none() {
         return;
     }
-    if let Some(mirror) = u.school.mirrors.get_mut(&limit) {
+    if let Some(mirror) = u.learning.mirrors.get_mut(&limit) {
         mirror.begin_anew();
         mirror.evidence = Default::default();
     }
@@ -133,13 +133,13 @@ pub(crate) fn unlearn(
 
 /// Whether a stated N belongs to another window than this definition's.
 fn is_ruled_out(u: &Upstream, spec: SpecId, told: &Told) -> bool {
-    let ruled_out = u.school.other_windows.get(&spec);
+    let ruled_out = u.learning.other_windows.get(&spec);
     told.limit.is_some_and(|units| ruled_out.is_some_and(|ruled_out| ruled_out.contains(&units)))
 }
 
 /// The limits of a call's route that count what the reply states, in its window if it states one.
-fn candidates(base: &Base, call: &InFlightCall, told: &Told) -> impl Iterator<Item = Use> {
-    base.routing.skeletons[call.skeleton].uses.iter().copied().filter(|(limit, _)| {
+fn candidates(base: &Base, call: &InFlightCall, told: &Told) -> impl Iterator<Item = RouteLimit> {
+    base.routing.routes[call.route_id].uses.iter().copied().filter(|(limit, _)| {
         let held = &base.limits[*limit];
         let spec = &base.limits.specs[held.spec];
         let Counts::Rate { dimension, rate, .. } = &spec.written.counts else { return false };
@@ -153,7 +153,7 @@ fn candidates(base: &Base, call: &InFlightCall, told: &Told) -> impl Iterator<It
 /// The limit that most likely turned a call away: on calls rather than on what they cost, the narrowest, the
 /// shortest.
 pub(crate) fn most_likely(base: &Base, call: &InFlightCall) -> Option<LimitId> {
-    let candidates = base.routing.skeletons[call.skeleton].uses.iter().filter_map(|&(limit, slot)| {
+    let candidates = base.routing.routes[call.route_id].uses.iter().filter_map(|&(limit, slot)| {
         let spec = &base.limits.specs[base.limits[limit].spec];
         let Counts::Rate { dimension, rate, .. } = &spec.written.counts else { return None };
         let counts =
@@ -169,7 +169,7 @@ pub(crate) fn most_likely(base: &Base, call: &InFlightCall) -> Option<LimitId> {
 /// the stated one, else the shortest that lasts until the reset.
 pub(crate) fn limit_exhausted(base: &Base, call: &InFlightCall, exhausted: &Exhausted) -> Option<LimitId> {
     let reset = exhausted.reset.unwrap_or_default();
-    let candidates = base.routing.skeletons[call.skeleton].uses.iter().filter_map(|&(limit, _)| {
+    let candidates = base.routing.routes[call.route_id].uses.iter().filter_map(|&(limit, _)| {
         let spec = &base.limits.specs[base.limits[limit].spec];
         let Counts::Rate { dimension, rate, .. } = &spec.definition.counts else { return None };
         let window = rate.window();
@@ -182,9 +182,9 @@ pub(crate) fn limit_exhausted(base: &Base, call: &InFlightCall, exhausted: &Exha
 
 /// The narrowest thing that a call is known to be of: its model, else its key, else its service.
 pub(crate) fn narrowest(base: &Base, call: &InFlightCall, model: Option<&str>) -> Scope {
-    let skeleton = &base.routing.skeletons[call.skeleton];
-    let service = skeleton.service;
-    let key = &skeleton.key;
+    let route_id = &base.routing.routes[call.route_id];
+    let service = route_id.service;
+    let key = &route_id.key;
     let pattern = key.model.clone().map(|pattern| Scope::Model(service, pattern));
     let other = || Some(Scope::OtherModel(service, key.other_model.clone().or(model.map(Into::into))?));
     let own_key = || Some(Scope::Key(service, key.key.clone()?));

@@ -63,7 +63,7 @@ pub(crate) fn bring_back_windows(u: &mut Upstream, base: &mut Base, now: Nanos) 
 }
 
 /// A call was turned away: nobody goes on to what turned it away for as long as that wants.
-pub(crate) fn turned_away(
+pub(crate) fn rejected(
     u: &mut Upstream,
     base: &mut Base,
     call: &InFlightCall,
@@ -99,7 +99,7 @@ pub(crate) fn end_rows(u: &mut Upstream, base: &mut Base, call: &InFlightCall) {
         if window.refusals == 0 || call.at <= window.refused_at {
             continue;
         }
-        let slot = scope::slot_on(base, &base.routing.overlays[index].scope, call.skeleton);
+        let slot = scope::slot_on(base, &base.routing.overlays[index].scope, call.route_id);
         if slot.is_some_and(|slot| slot == SLOT || call.units[slot as usize] > 0) {
             u.windows[index].refusals = 0;
         }
@@ -107,7 +107,7 @@ pub(crate) fn end_rows(u: &mut Upstream, base: &mut Base, call: &InFlightCall) {
 }
 
 /// An upstream that fails asks to be left alone.
-pub(crate) fn leave_alone(
+pub(crate) fn back_off_service(
     u: &mut Upstream,
     base: &mut Base,
     call: &InFlightCall,
@@ -115,7 +115,7 @@ pub(crate) fn leave_alone(
     now: Nanos,
 ) {
     let span = bounds::bounded_wait(u, base, call, span);
-    let service = base.routing.skeletons[call.skeleton].service;
+    let service = base.routing.routes[call.route_id].service;
     back_off(u, base, Scope::Service(service), span, now);
 }
 
@@ -144,11 +144,11 @@ fn open_window(u: &mut Upstream, base: &mut Base, index: usize, span: Duration, 
     {
         hold.shut(until, pace);
     }
-    let concerned = scope::concerned(base, index);
-    let free = |skeleton: &RouteId| !base.routing.skeletons[*skeleton].throttle.active;
-    let newly: BTreeSet<RouteId> = concerned.iter().copied().filter(free).collect();
+    let routes_of = scope::routes_of(base, index);
+    let free = |route_id: &RouteId| !base.routing.routes[*route_id].throttle.active;
+    let newly: BTreeSet<RouteId> = routes_of.iter().copied().filter(free).collect();
     build::reroute(base, &newly, now);
-    base.effects.revisit.extend(concerned);
+    base.effects.revisit.extend(routes_of);
 }
 
 /// A window is about to open. Services of which calls go throttled already go on as they began to.
@@ -159,7 +159,7 @@ fn begin_to_throttle(u: &mut Upstream, base: &mut Base, index: usize, now: Nanos
     let own = scope::service_in(base, &base.routing.overlays[index].scope);
     if !throttled.contains(&None) {
         let begins = |service| own.is_none_or(|own| own == service) && !throttled.contains(&Some(service));
-        throttle::judge_herds(u, base, begins, now);
+        throttle::set_throttle_bounds(u, base, begins, now);
     }
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn window_of(u: &mut Upstream, base: &mut Base, scope: Scope, now: Na
     u.windows.push(Window { until: never, by_hand: never, refusals: 0, refused_at: never });
     base.routing.overlays.push(Overlay { key, scope, limit, tail: never });
     let index = u.windows.len() - 1;
-    build::reroute(base, &scope::concerned(base, index), now);
+    build::reroute(base, &scope::routes_of(base, index), now);
     index
 }
 
@@ -205,32 +205,32 @@ fn forget_windows(u: &mut Upstream, base: &mut Base, now: Nanos) {
     for index in (0..u.windows.len()).rev() {
         let Overlay { limit, tail, ref scope, .. } = base.routing.overlays[index];
         let held = &base.limits[limit];
-        let waited_for = held.contention.as_ref().is_some_and(|contention| contention.bound > 0);
+        let waited_for = held.queue.as_ref().is_some_and(|queue| queue.bound > 0);
         let row_counts = u.windows[index].row_ends() > now;
         if tail > now || held.meter.full_at() > now || waited_for || row_counts {
             continue;
         }
         let own_route = matches!(scope, Scope::OtherModel(..));
-        let concerned = scope::concerned(base, index);
-        let is_used = |skeleton: &RouteId| {
-            let held = &base.routing.skeletons[*skeleton];
+        let routes_of = scope::routes_of(base, index);
+        let is_used = |route_id: &RouteId| {
+            let held = &base.routing.routes[*route_id];
             held.lanes > 0 || held.in_flight > 0
         };
-        if own_route && concerned.iter().any(is_used) {
+        if own_route && routes_of.iter().any(is_used) {
             continue;
         }
         u.windows.remove(index);
         let window = base.routing.overlays.remove(index);
-        build::reroute(base, &concerned, now);
+        build::reroute(base, &routes_of, now);
         retire::remove_limit(base, window.limit);
         if let Scope::OtherModel(service, model) = window.scope {
             base.routing.services[service].other_models.retain(|known| *known != model);
-            over.extend(concerned);
+            over.extend(routes_of);
         }
     }
     if !over.is_empty() {
-        base.routing.skeleton_index.retain(|_, skeleton| !over.contains(skeleton));
-        base.routing.skeletons.free_all(over);
+        base.routing.route_index.retain(|_, route_id| !over.contains(route_id));
+        base.routing.routes.free_all(over);
         scope::routes_changed(base);
     }
 }
@@ -240,16 +240,16 @@ pub(crate) fn end_tails(u: &mut Upstream, base: &mut Base, now: Nanos) {
     let orphans = adopt::release_orphans(base, now);
     let is_over = |index: &usize| base.routing.overlays[*index].tail <= now;
     let over: Vec<usize> = (0..u.windows.len()).filter(is_over).collect();
-    let concerned = over.into_iter().flat_map(|index| scope::concerned(base, index));
-    let throttled = |skeleton: &RouteId| base.routing.skeletons[*skeleton].throttle.active;
-    let freed: BTreeSet<RouteId> = concerned.filter(throttled).collect();
+    let routes_of = over.into_iter().flat_map(|index| scope::routes_of(base, index));
+    let throttled = |route_id: &RouteId| base.routing.routes[*route_id].throttle.active;
+    let freed: BTreeSet<RouteId> = routes_of.filter(throttled).collect();
     build::reroute(base, &freed, now);
     forget_windows(u, base, now);
     // Those that are left: when they throttle nobody any more, and when they hold nobody any more.
     let ends = u.windows.iter().zip(&base.routing.overlays).flat_map(|(window, overlay)| {
         [overlay.tail, base.limits[overlay.limit].meter.full_at(), window.row_ends()]
     });
-    let ends = ends.chain([u.school.ramp_due, orphans]).filter(|end| *end > now);
+    let ends = ends.chain([u.learning.ramp_due, orphans]).filter(|end| *end > now);
     base.limits.attention = ends.min().unwrap_or(Nanos::NEVER);
 }
 
@@ -309,17 +309,17 @@ pub(crate) fn keep_windows(u: &mut Upstream, base: &mut Base, now: Nanos) {
             base.routing.services[*service].other_models.push(model.clone());
         }
     }
-    let (services, skeletons) = (&base.routing.services, &base.routing.skeletons);
+    let (services, routes) = (&base.routing.services, &base.routing.routes);
     let mut unused = BTreeSet::new();
-    base.routing.skeleton_index.retain(|key, skeleton| {
-        let held = &skeletons[*skeleton];
+    base.routing.route_index.retain(|key, route_id| {
+        let held = &routes[*route_id];
         let known = &services[held.service].other_models;
         let gone = key.other_model.as_ref().is_some_and(|model| !known.contains(model));
         let drops = gone && held.in_flight == 0 && held.lanes == 0;
         if drops {
-            unused.insert(*skeleton);
+            unused.insert(*route_id);
         }
         !drops
     });
-    base.routing.skeletons.free_all(unused);
+    base.routing.routes.free_all(unused);
 }

@@ -35,7 +35,7 @@ pub(crate) fn bounded_wait(
     call: &InFlightCall,
     wait: Duration,
 ) -> Duration {
-    let service = base.routing.skeletons[call.skeleton].service;
+    let service = base.routing.routes[call.route_id].service;
     let longest = longest_wait(base, service);
     if wait <= longest {
         return wait;
@@ -62,7 +62,7 @@ pub(crate) fn longest_wait(base: &Base, service: ServiceId) -> Duration {
 /// Charges what a call cost above its reservation. Returns how many units count; the rest is dropped and announced.
 pub(crate) fn charge_debt(u: &mut Upstream, base: &mut Base, limit: LimitId, units: u64, now: Nanos) -> u64 {
     let counted = base.limits[limit].meter.charge(units, now);
-    loans::charge_lent(&mut base.funding, &mut base.limits, limit, counted, now);
+    loans::charge_funded(&mut base.funding, &mut base.limits, limit, counted, now);
     if counted < units {
         drop_debt(u, base, limit, units - counted);
     }

@@ -43,7 +43,7 @@ pub(crate) fn report(
     if held.since != since {
         return;
     }
-    let service = base.routing.skeletons[call.skeleton].service;
+    let service = base.routing.routes[call.route_id].service;
     let outcome = match fate {
         // An upstream that closes a connection in good form did not fail.
         Fate::Unknown | Fate::Unprocessed => Outcome::Ignored,
@@ -69,15 +69,15 @@ pub(crate) fn report(
 }
 
 /// Why a new call is refused rather than left to wait for a breaker, if it is.
-pub(crate) fn shut_out(
+pub(crate) fn refuse_by_breaker(
     base: &mut Base,
     arrival: &Arrival,
     patient: bool,
     deadline: Nanos,
     now: Nanos,
 ) -> Option<Refusal> {
-    let skeleton = &base.routing.skeletons[arrival.skeleton];
-    let (breaker, service) = (skeleton.breaker, skeleton.service);
+    let route_id = &base.routing.routes[arrival.route_id];
+    let (breaker, service) = (route_id.breaker, route_id.service);
     let Meter::Circuit(circuit) = &base.limits.all.get(breaker)?.meter else { return None };
     if circuit.fits(1, 0, now) {
         return None;

@@ -5,7 +5,7 @@ use crate::model::Id;
 use crate::upstream::state::{Marked, Upstream};
 
 pub(crate) fn marks_of(u: &mut Upstream, index: CallId) -> &mut Vec<Marked> {
-    let marks = &mut u.school.marks;
+    let marks = &mut u.learning.marks;
     if marks.len() <= index.index() {
         marks.resize_with(index.index() + 1, Vec::new);
     }
@@ -22,13 +22,13 @@ pub(crate) fn unmark(u: &mut Upstream, index: CallId) {
 
 #[inline]
 fn is_marked(u: &Upstream, index: CallId) -> bool {
-    u.school.marks.get(index.index()).is_some_and(|marks| !marks.is_empty())
+    u.learning.marks.get(index.index()).is_some_and(|marks| !marks.is_empty())
 }
 
 pub(crate) fn take_marks(u: &mut Upstream, index: CallId) -> Vec<Marked> {
     let marks = std::mem::take(marks_of(u, index));
     for marked in &marks {
-        if let Some(mirror) = u.school.mirrors.get_mut(&marked.limit) {
+        if let Some(mirror) = u.learning.mirrors.get_mut(&marked.limit) {
             mirror.ends(marked.cost);
         }
     }

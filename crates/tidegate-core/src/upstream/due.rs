@@ -13,12 +13,12 @@ pub(crate) fn see_what_is_due(u: &mut Upstream, base: &mut Base) {
         spec.written.rate_of().map_or(Duration::ZERO, |rate| rate.window())
     };
     let due = |(limit, mirror): (&LimitId, &Mirror)| mirror.due(window(limit)).min(mirror.next_unheard());
-    let mirrors = u.school.mirrors.iter().map(due);
-    let ceilings = u.school.ceilings.values().map(|felt| felt.ceiling.due());
-    let overloads = u.school.overloads.values().map(|overload| overload.due());
-    let ramp = u.school.ramps.values().map(|ramp| ramp.due()).min().unwrap_or(Nanos::NEVER);
-    u.school.due = mirrors.chain(ceilings).chain(overloads).min().unwrap_or(Nanos::NEVER).min(ramp);
+    let mirrors = u.learning.mirrors.iter().map(due);
+    let ceilings = u.learning.ceilings.values().map(|inferred| inferred.ceiling.due());
+    let overloads = u.learning.overloads.values().map(|overload| overload.due());
+    let ramp = u.learning.ramps.values().map(|ramp| ramp.due()).min().unwrap_or(Nanos::NEVER);
+    u.learning.due = mirrors.chain(ceilings).chain(overloads).min().unwrap_or(Nanos::NEVER).min(ramp);
     // Before the first call after a rest goes, it is to be known that there was one.
-    u.school.ramp_due = ramp;
+    u.learning.ramp_due = ramp;
     base.limits.attention = base.limits.attention.min(ramp);
 }

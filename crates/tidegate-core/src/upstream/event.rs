@@ -1,4 +1,7 @@
 //! Events: what happened to windows, breakers and limits, and what was learned.
+//!
+//! An event tells of a change that a call, a reply or an operator makes: a window opens, is extended or is cleared, a breaker
+//! opens or closes. What time alone does (a window runs out, a breaker is due for a probe) follows from the events before it.
 
 use crate::model::time::Nanos;
 use std::collections::VecDeque;

@@ -26,10 +26,10 @@ pub(crate) fn charge_others(
     now: Nanos,
 ) -> u64 {
     let units = base.limits[limit].meter.charge_others(units, now);
-    loans::charge_lent(&mut base.funding, &mut base.limits, limit, units, now);
+    loans::charge_funded(&mut base.funding, &mut base.limits, limit, units, now);
     if units > 0 {
         base.limits.touch(limit, &mut base.effects);
-        if u.school.keeps_books {
+        if u.learning.keeps_books {
             let limit = names::limit_name(base, limit);
             announce::tell(u, base, Lesson::Charged { limit, units });
         }
@@ -48,7 +48,7 @@ pub(crate) fn refund_others(
 ) {
     let mut left = units;
     while left > 0
-        && let Some(mirror) = u.school.mirrors.get_mut(&limit)
+        && let Some(mirror) = u.learning.mirrors.get_mut(&limit)
         && let Some((units, charged)) = mirror.take_back(left, with_own)
     {
         left -= units;
@@ -66,7 +66,7 @@ pub(crate) fn give_back_to_others(
 ) {
     base.limits[limit].meter.refund(units, charged, now);
     base.limits.touch(limit, &mut base.effects);
-    if u.school.keeps_books {
+    if u.learning.keeps_books {
         let limit = names::limit_name(base, limit);
         announce::tell(u, base, Lesson::Refunded { limit, units, charged });
     }
@@ -81,7 +81,7 @@ pub(crate) fn leave_room_for_others(
     now: Nanos,
 ) {
     let index = base.limits[limit].spec;
-    let Some(mirror) = u.school.mirrors.get_mut(&limit) else { return };
+    let Some(mirror) = u.learning.mirrors.get_mut(&limit) else { return };
     let Some(others) = mirror.look(window, window / LOOKS, now) else { return };
     // They come as they like: what we expect of them is charged, and some times what that may differ by left alone.
     let unheard = others * mirror.lag();

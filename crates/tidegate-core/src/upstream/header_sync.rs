@@ -54,14 +54,14 @@ fn lasts(at: Nanos, reset: Duration, window: Duration) -> Nanos {
 
 /// From now on calls are marked when they pass this limit.
 pub(crate) fn mirror(u: &mut Upstream, base: &mut Base, limit: LimitId) {
-    if u.school.mirrors.contains_key(&limit) {
+    if u.learning.mirrors.contains_key(&limit) {
         return;
     }
-    u.school.mirrors.insert(limit, Mirror::default());
+    u.learning.mirrors.insert(limit, Mirror::default());
     base.limits[limit].mirrored = true;
-    for skeleton in base.routing.skeletons.ids() {
-        if base.routing.skeletons[skeleton].uses.iter().any(|(used, _)| *used == limit) {
-            build::see_what_is_mirrored(base, skeleton);
+    for route_id in base.routing.routes.ids() {
+        if base.routing.routes[route_id].uses.iter().any(|(used, _)| *used == limit) {
+            build::see_what_is_mirrored(base, route_id);
         }
     }
 }
@@ -93,7 +93,7 @@ pub(crate) fn learn_units(
     (learned.units, learned.lifts) = (Some(units), lifts);
     let in_force = learned.told(rate.units());
     if in_force != before {
-        if let Some(mirror) = u.school.mirrors.get_mut(&limit) {
+        if let Some(mirror) = u.learning.mirrors.get_mut(&limit) {
             mirror.evidence.start_over();
         }
         if in_force < before && matches!(base.limits[limit].meter, Meter::Bucket(_)) {
@@ -132,7 +132,7 @@ fn sees_algorithm(
     }
     let word = Word { at, remaining, reset: told.reset, used: mark.used, units, window: rate.window() };
     let known = spec.learned.bucket;
-    let Some(mirror) = u.school.mirrors.get_mut(&limit) else { return false };
+    let Some(mirror) = u.learning.mirrors.get_mut(&limit) else { return false };
     // What is written is a ceiling of N in any stretch of W: only replies that state this same N show that the upstream
     // counts otherwise. A preset's N is a guess, and so is how it counts.
     let establishes = units == rate.units() || spec.learned.lifts;
@@ -161,7 +161,7 @@ fn sees_algorithm(
             meter.refund(used - missing, now, now);
         } else {
             meter.charge(missing - used, now);
-            loans::charge_lent(&mut base.funding, &mut base.limits, limit, missing - used, now);
+            loans::charge_funded(&mut base.funding, &mut base.limits, limit, missing - used, now);
         }
     }
     base.effects.refit = true;
@@ -181,7 +181,7 @@ pub(crate) fn sync(
     now: Nanos,
 ) {
     let Marked { limit, cost, mut mark, .. } = marked;
-    let Some(mirror) = u.school.mirrors.get_mut(&limit) else { return };
+    let Some(mirror) = u.learning.mirrors.get_mut(&limit) else { return };
     if !mirror.is_news(mark, at, now) {
         return;
     }
@@ -214,7 +214,7 @@ pub(crate) fn sync(
     if until <= now || whole < LEAST {
         return;
     }
-    let Some(mirror) = u.school.mirrors.get_mut(&limit) else { return };
+    let Some(mirror) = u.learning.mirrors.get_mut(&limit) else { return };
     mirror.heard_now(at, until, window, now);
     if remaining.saturating_add(cost) >= whole {
         mirror.was_whole();
@@ -228,7 +228,7 @@ pub(crate) fn sync(
     if more > 0 {
         let more = u64::try_from(more).unwrap_or(u64::MAX);
         let charged = external_usage::charge_others(u, base, limit, more, now);
-        if let Some(mirror) = u.school.mirrors.get_mut(&limit) {
+        if let Some(mirror) = u.learning.mirrors.get_mut(&limit) {
             mirror.charge(charged, until, now);
         }
     } else if more + uncounted < 0 {

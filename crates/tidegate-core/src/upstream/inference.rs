@@ -11,7 +11,7 @@ use crate::routing::{define, names};
 use crate::upstream::event::Lesson;
 use crate::upstream::learning::ceiling::{Ceiling, Tally};
 use crate::upstream::learning::spread;
-use crate::upstream::state::{Felt, Upstream};
+use crate::upstream::state::{InferredCeiling, Upstream};
 use crate::upstream::{announce, attribution, due};
 use std::time::Duration;
 
@@ -24,9 +24,9 @@ const MOST_AT_ONCE: u64 = 16;
 /// Brings a limit back to what is written of it, as far as replies and refusals moved it.
 pub(crate) fn forget_what_replies_taught(u: &mut Upstream, base: &mut Base, limit: LimitId, now: Nanos) {
     let index = base.limits[limit].spec;
-    u.school.other_windows.remove(&index);
+    u.learning.other_windows.remove(&index);
     attribution::unlearn(u, base, limit, index, |_| true, now);
-    if u.school.ceilings.remove(&index).is_some() {
+    if u.learning.ceilings.remove(&index).is_some() {
         base.limits.specs[index].learned.share = 1.0;
         define::relearn(base, index, now);
         let name = names::limit_name(base, limit);
@@ -35,11 +35,11 @@ pub(crate) fn forget_what_replies_taught(u: &mut Upstream, base: &mut Base, limi
 }
 
 /// A call was turned away: calls may lie further apart than was thought.
-pub(crate) fn grow_wary(base: &mut Base, call: &InFlightCall, now: Nanos) {
+pub(crate) fn widen_jitter(base: &mut Base, call: &InFlightCall, now: Nanos) {
     if base.limits.apart.is_zero() {
         return;
     }
-    for (limit, _) in base.routing.skeletons[call.skeleton].uses.clone() {
+    for (limit, _) in base.routing.routes[call.route_id].uses.clone() {
         let index = base.limits[limit].spec;
         let learned = &mut base.limits.specs[index].learned;
         if learned.remote && !std::mem::replace(&mut learned.wary, true) {
@@ -49,14 +49,14 @@ pub(crate) fn grow_wary(base: &mut Base, call: &InFlightCall, now: Nanos) {
 }
 
 /// A call was turned away, and nothing that was told says why.
-pub(crate) fn turned_away_unexplained(u: &mut Upstream, base: &mut Base, call: &InFlightCall, now: Nanos) {
+pub(crate) fn rejected_without_reason(u: &mut Upstream, base: &mut Base, call: &InFlightCall, now: Nanos) {
     let Some(limit) = attribution::most_likely(base, call) else { return };
     let index = base.limits[limit].spec;
     let Some(rate) = base.limits.specs[index].written.rate_of() else { return };
     let units = base.limits.specs[index].learned.told(rate.units());
     if base.limits.specs[index].learned.bucket.take().is_some() {
         // Whatever it is, it does not like what a bucket would.
-        if let Some(mirror) = u.school.mirrors.get_mut(&limit) {
+        if let Some(mirror) = u.learning.mirrors.get_mut(&limit) {
             mirror.begin_anew();
             mirror.evidence.give_up();
         }
@@ -64,13 +64,13 @@ pub(crate) fn turned_away_unexplained(u: &mut Upstream, base: &mut Base, call: &
         let limit = names::limit_name(base, limit);
         announce::tell(u, base, Lesson::Bucket { limit, size: None });
     }
-    let felt = u.school.ceilings.entry(index).or_insert_with(|| Felt {
+    let inferred = u.learning.ceilings.entry(index).or_insert_with(|| InferredCeiling {
         tally: Tally::new(rate.window(), units, now),
         ceiling: Ceiling::default(),
     });
-    let through = felt.tally.sum(now) as f64 / units as f64;
-    if felt.ceiling.refused(call.at, through, rate.window(), now) {
-        feel(u, base, index, limit, now);
+    let through = inferred.tally.sum(now) as f64 / units as f64;
+    if inferred.ceiling.refused(call.at, through, rate.window(), now) {
+        infer_ceiling(u, base, index, limit, now);
     } else if base.limits.specs[index].learned.jitter.is_zero()
         && base.limits.specs[index].written.whole() <= SMALL
     {
@@ -85,22 +85,22 @@ pub(crate) fn turned_away_unexplained(u: &mut Upstream, base: &mut Base, call: &
 
 /// A call went through: so much the upstream allows.
 #[inline]
-pub(crate) fn went_through(u: &mut Upstream, base: &mut Base, call: &InFlightCall, now: Nanos) {
-    if u.school.ceilings.is_empty() {
+pub(crate) fn count_passed(u: &mut Upstream, base: &mut Base, call: &InFlightCall, now: Nanos) {
+    if u.learning.ceilings.is_empty() {
         return;
     }
-    for &(limit, slot) in &base.routing.skeletons[call.skeleton].uses {
-        if let Some(felt) = u.school.ceilings.get_mut(&base.limits[limit].spec) {
-            felt.tally.add(call.units[slot as usize], now);
+    for &(limit, slot) in &base.routing.routes[call.route_id].uses {
+        if let Some(inferred) = u.learning.ceilings.get_mut(&base.limits[limit].spec) {
+            inferred.tally.add(call.units[slot as usize], now);
         }
     }
 }
 
-pub(crate) fn feel(u: &mut Upstream, base: &mut Base, spec: SpecId, limit: LimitId, now: Nanos) {
-    let Some(felt) = u.school.ceilings.get(&spec) else { return };
-    let share = felt.ceiling.share();
-    if share >= 1.0 && felt.ceiling.due().is_never() {
-        u.school.ceilings.remove(&spec);
+pub(crate) fn infer_ceiling(u: &mut Upstream, base: &mut Base, spec: SpecId, limit: LimitId, now: Nanos) {
+    let Some(inferred) = u.learning.ceilings.get(&spec) else { return };
+    let share = inferred.ceiling.share();
+    if share >= 1.0 && inferred.ceiling.due().is_never() {
+        u.learning.ceilings.remove(&spec);
     }
     base.limits.specs[spec].learned.share = share;
     define::relearn(base, spec, now);
@@ -110,10 +110,10 @@ pub(crate) fn feel(u: &mut Upstream, base: &mut Base, spec: SpecId, limit: Limit
 
 /// A reply took so long: how far may calls lie apart?
 pub(crate) fn took(u: &mut Upstream, base: &mut Base, call: &InFlightCall, now: Nanos) {
-    let service = base.routing.skeletons[call.skeleton].service;
-    let spread = u.school.spreads.entry(service).or_default();
+    let service = base.routing.routes[call.route_id].service;
+    let spread = u.learning.spreads.entry(service).or_default();
     let Some(apart) = spread.hear(now.since(call.at)) else { return };
-    let uses = base.routing.skeletons[call.skeleton].uses.clone();
+    let uses = base.routing.routes[call.route_id].uses.clone();
     for (limit, _) in uses {
         let index = base.limits[limit].spec;
         let spec = &base.limits.specs[index];
@@ -133,7 +133,7 @@ pub(crate) fn took(u: &mut Upstream, base: &mut Base, call: &InFlightCall, now: 
 }
 
 /// A call gives back a part of what it reserved: a pacer must be able to hold that.
-pub(crate) fn keep_what_comes_back(u: &mut Upstream, base: &mut Base, limit: LimitId, reserved: u64) {
+pub(crate) fn widen_burst(u: &mut Upstream, base: &mut Base, limit: LimitId, reserved: u64) {
     let index = base.limits[limit].spec;
     let spec = &mut base.limits.specs[index];
     let Counts::Rate { algorithm: Algorithm::SlidingWindow, burst: Some(burst), rate, .. } =
@@ -146,6 +146,6 @@ pub(crate) fn keep_what_comes_back(u: &mut Upstream, base: &mut Base, limit: Lim
     if wanted > burst && crate::limits::store::mirrors(&spec.level) {
         // Half as much again, so that calls that grow do not have everything planned anew each time.
         spec.learned.burst = (wanted + wanted / 2).min(most);
-        u.school.unplanned.insert(index);
+        u.learning.unplanned.insert(index);
     }
 }

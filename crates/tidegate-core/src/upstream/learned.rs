@@ -52,7 +52,7 @@ pub(crate) fn learned_of(u: &Upstream, base: &Base, limit: LimitId) -> Option<Le
         (None, Counts::Concurrency(bound)) => (spec.written.whole(), *bound, None),
         _ => return None,
     };
-    let others = u.school.others_at(limit);
+    let others = u.learning.others_at(limit);
     // What is taken for granted before the first reply was not learned.
     let jitter = Some(spec.learned.jitter).filter(|jitter| *jitter != base.limits.apart).unwrap_or_default();
     let known = Adjustment { jitter, remote: false, wary: false, ..spec.learned.clone() };
@@ -72,6 +72,6 @@ pub(crate) fn learned_of(u: &Upstream, base: &Base, limit: LimitId) -> Option<Le
         burst: spec.learned.burst,
         pace: spec.learned.pace,
         latency: names::service_at(base, index)
-            .and_then(|service| u.school.spreads.get(&service).and_then(|spread| spread.most_keep_to())),
+            .and_then(|service| u.learning.spreads.get(&service).and_then(|spread| spread.most_keep_to())),
     })
 }

@@ -46,7 +46,7 @@ pub(crate) fn define(
 
 /// The reply to a call tells of limits; `counted` says that the upstream counted the call. Says whether one of
 /// them had no room for it.
-pub(crate) fn hear_told(
+pub(crate) fn read_stated_limits(
     u: &mut Upstream,
     base: &mut Base,
     index: CallId,
@@ -55,10 +55,10 @@ pub(crate) fn hear_told(
     counted: bool,
     now: Nanos,
 ) -> bool {
-    if u.school.due <= now {
+    if u.learning.due <= now {
         review(u, base, now);
     }
-    let service = base.routing.skeletons[call.skeleton].service;
+    let service = base.routing.routes[call.route_id].service;
     let headers = base.routing.services[service].replies.headers;
     let marks = match told.is_empty() {
         true => Vec::new(),
@@ -91,7 +91,7 @@ pub(crate) fn hear_told(
 /// Puts into force what was learned and was left for later.
 #[inline]
 pub(crate) fn put_learned_in_force(u: &mut Upstream, base: &mut Base, now: Nanos) {
-    while let Some(spec) = u.school.unplanned.pop_first() {
+    while let Some(spec) = u.learning.unplanned.pop_first() {
         define::relearn(base, spec, now);
         let limit = base.limits.specs[spec].shared;
         if !limit.is_nil() {
@@ -104,32 +104,32 @@ pub(crate) fn put_learned_in_force(u: &mut Upstream, base: &mut Base, now: Nanos
 
 /// Looks at what was learned and is due.
 pub(crate) fn review(u: &mut Upstream, base: &mut Base, now: Nanos) {
-    let mirrored: Vec<LimitId> = u.school.mirrors.keys().copied().collect();
+    let mirrored: Vec<LimitId> = u.learning.mirrors.keys().copied().collect();
     for limit in mirrored {
         let spec = &base.limits.specs[base.limits[limit].spec];
         let Some(window) = spec.written.rate_of().map(|rate| rate.window()) else { continue };
         while let Some((units, charged)) =
-            u.school.mirrors.get_mut(&limit).and_then(|mirror| mirror.expired(window, now))
+            u.learning.mirrors.get_mut(&limit).and_then(|mirror| mirror.expired(window, now))
         {
             external_usage::give_back_to_others(u, base, limit, units, charged, now);
         }
-        let unheard = u.school.mirrors.get_mut(&limit).and_then(|mirror| mirror.unheard(now));
+        let unheard = u.learning.mirrors.get_mut(&limit).and_then(|mirror| mirror.unheard(now));
         if let Some(units) = unheard {
             let charged = external_usage::charge_others(u, base, limit, units, now);
-            if let Some(mirror) = u.school.mirrors.get_mut(&limit) {
+            if let Some(mirror) = u.learning.mirrors.get_mut(&limit) {
                 mirror.expect(charged, now);
             }
         }
     }
-    let felt: Vec<SpecId> = u.school.ceilings.keys().copied().collect();
-    for spec in felt {
+    let inferred: Vec<SpecId> = u.learning.ceilings.keys().copied().collect();
+    for spec in inferred {
         let Some(rate) = base.limits.specs[spec].written.rate_of() else { continue };
         let units = base.limits.specs[spec].learned.told(rate.units());
-        let Some(felt) = u.school.ceilings.get_mut(&spec) else { continue };
-        let through = felt.tally.sum(now) as f64 / units as f64;
+        let Some(inferred) = u.learning.ceilings.get_mut(&spec) else { continue };
+        let through = inferred.tally.sum(now) as f64 / units as f64;
         let limit = base.limits.specs[spec].shared;
-        if felt.ceiling.look(through, rate.window(), now) && !limit.is_nil() {
-            inference::feel(u, base, spec, limit, now);
+        if inferred.ceiling.look(through, rate.window(), now) && !limit.is_nil() {
+            inference::infer_ceiling(u, base, spec, limit, now);
         }
     }
     slowdown::review_paces(u, base, now);

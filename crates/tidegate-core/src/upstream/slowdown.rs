@@ -23,9 +23,9 @@ use crate::upstream::{announce, due};
 
 /// A call was answered, or failed.
 #[inline]
-pub(crate) fn ended_well(u: &mut Upstream, base: &mut Base, call: &InFlightCall, well: bool, now: Nanos) {
+pub(crate) fn count_end(u: &mut Upstream, base: &mut Base, call: &InFlightCall, well: bool, now: Nanos) {
     // Nobody keeps count of an upstream that never fails.
-    if well && u.school.overloads.is_empty() {
+    if well && u.learning.overloads.is_empty() {
         return;
     }
     count_failures(u, base, call, well, now);
@@ -34,26 +34,26 @@ pub(crate) fn ended_well(u: &mut Upstream, base: &mut Base, call: &InFlightCall,
 #[cold]
 fn count_failures(u: &mut Upstream, base: &mut Base, call: &InFlightCall, well: bool, now: Nanos) {
     let whose = paced(base, call);
-    if well && !u.school.overloads.contains_key(&whose) {
+    if well && !u.learning.overloads.contains_key(&whose) {
         return;
     }
-    let (school, skeletons) = (&mut u.school, &base.routing.skeletons);
+    let (learning, routes) = (&mut u.learning, &base.routing.routes);
     let on_their_way = || {
         let (service, model) = &whose;
-        let same = skeletons.iter().filter(|held| held.service == *service);
+        let same = routes.iter().filter(|held| held.service == *service);
         let same = same.filter(|held| model.is_none() || held.key.model.as_deref() == model.as_deref());
         same.fold(0_u32, |sum, held| sum.saturating_add(held.in_flight))
     };
-    let overload = school.overloads.entry(whose.clone()).or_default();
+    let overload = learning.overloads.entry(whose.clone()).or_default();
     if overload.ended(call.at, !well, on_their_way, now) {
-        eased(u, base, &whose, Slowed::Overload, now);
+        announce_pace(u, base, &whose, Slowed::Overload, now);
     }
     due::see_what_is_due(u, base);
 }
 
 /// Whose pace a call goes by.
 fn paced(base: &Base, call: &InFlightCall) -> Paced {
-    let held = &base.routing.skeletons[call.skeleton];
+    let held = &base.routing.routes[call.route_id];
     let models = &base.routing.services[held.service].models;
     let own =
         held.key.model.as_deref().filter(|model| {
@@ -63,7 +63,7 @@ fn paced(base: &Base, call: &InFlightCall) -> Paced {
 }
 
 fn pace_of(u: &Upstream, whose: &Paced) -> f64 {
-    u.school.overloads.get(whose).map_or(1.0, |overload| overload.pace())
+    u.learning.overloads.get(whose).map_or(1.0, |overload| overload.pace())
 }
 
 /// Gives a service the ramp of its config.
@@ -75,18 +75,18 @@ pub(crate) fn set_ramp(
     now: Nanos,
 ) {
     match rules.filter(|rules| rules.from < 1.0) {
-        Some(rules) if u.school.ramps.get(&service).is_some_and(|ramp| ramp.rules() == rules) => {}
-        Some(rules) => drop(u.school.ramps.insert(service, Ramp::new(rules.clone()))),
-        None => drop(u.school.ramps.remove(&service)),
+        Some(rules) if u.learning.ramps.get(&service).is_some_and(|ramp| ramp.rules() == rules) => {}
+        Some(rules) => drop(u.learning.ramps.insert(service, Ramp::new(rules.clone()))),
+        None => drop(u.learning.ramps.remove(&service)),
     }
-    base.routing.services[service].ramps = u.school.ramps.contains_key(&service);
-    ease(u, base, service, now);
+    base.routing.services[service].ramps = u.learning.ramps.contains_key(&service);
+    set_pace(u, base, service, now);
     due::see_what_is_due(u, base);
 }
 
 /// A call to a service goes that starts slowly.
-pub(crate) fn sets_out(u: &mut Upstream, base: &mut Base, service: ServiceId, now: Nanos) {
-    if let Some(ramp) = u.school.ramps.get_mut(&service)
+pub(crate) fn note_departure(u: &mut Upstream, base: &mut Base, service: ServiceId, now: Nanos) {
+    if let Some(ramp) = u.learning.ramps.get_mut(&service)
         && ramp.goes(now)
     {
         due::see_what_is_due(u, base);
@@ -95,31 +95,31 @@ pub(crate) fn sets_out(u: &mut Upstream, base: &mut Base, service: ServiceId, no
 
 /// Looks at every pace that is due.
 pub(crate) fn review_paces(u: &mut Upstream, base: &mut Base, now: Nanos) {
-    let due: Vec<ServiceId> = u.school.ramps.keys().copied().collect();
+    let due: Vec<ServiceId> = u.learning.ramps.keys().copied().collect();
     for service in due {
-        let Some(ramp) = u.school.ramps.get_mut(&service) else { continue };
+        let Some(ramp) = u.learning.ramps.get_mut(&service) else { continue };
         if !ramp.look(now) {
             continue;
         }
         let pace = ramp.pace();
-        ease(u, base, service, now);
+        set_pace(u, base, service, now);
         let scope = scope::key_of(base, &Scope::Service(service));
         announce::tell(u, base, Lesson::Pace { scope, pace, by: Slowed::Idle });
     }
-    let due: Vec<Paced> = u.school.overloads.keys().cloned().collect();
+    let due: Vec<Paced> = u.learning.overloads.keys().cloned().collect();
     for whose in due {
-        let Some(overload) = u.school.overloads.get_mut(&whose) else { continue };
+        let Some(overload) = u.learning.overloads.get_mut(&whose) else { continue };
         if overload.look(now) {
-            eased(u, base, &whose, Slowed::Overload, now);
+            announce_pace(u, base, &whose, Slowed::Overload, now);
         }
-        if u.school.overloads.get_mut(&whose).is_some_and(|overload| overload.is_idle(now)) {
-            u.school.overloads.remove(&whose);
+        if u.learning.overloads.get_mut(&whose).is_some_and(|overload| overload.is_idle(now)) {
+            u.learning.overloads.remove(&whose);
         }
     }
 }
 
-fn eased(u: &mut Upstream, base: &mut Base, whose: &Paced, by: Slowed, now: Nanos) {
-    ease(u, base, whose.0, now);
+fn announce_pace(u: &mut Upstream, base: &mut Base, whose: &Paced, by: Slowed, now: Nanos) {
+    set_pace(u, base, whose.0, now);
     let scope = match &whose.1 {
         Some(model) => Scope::Model(whose.0, model.clone()),
         None => Scope::Service(whose.0),
@@ -129,14 +129,14 @@ fn eased(u: &mut Upstream, base: &mut Base, whose: &Paced, by: Slowed, now: Nano
 }
 
 /// Brings the limits of a service to the pace that is right.
-fn ease(u: &mut Upstream, base: &mut Base, service: ServiceId, now: Nanos) {
+fn set_pace(u: &mut Upstream, base: &mut Base, service: ServiceId, now: Nanos) {
     let held = &base.routing.services[service];
     let own = held.specs.iter().chain(held.endpoints.iter().flat_map(|(_, specs)| specs));
     let mut paced: Vec<(SpecId, Paced)> = own.map(|spec| (*spec, (service, None))).collect();
     for (pattern, specs) in &held.models {
         paced.extend(specs.iter().map(|spec| (*spec, (service, Some(pattern.text().into())))));
     }
-    let ramp = u.school.ramps.get(&service).map_or(1.0, Ramp::pace);
+    let ramp = u.learning.ramps.get(&service).map_or(1.0, Ramp::pace);
     let whole = pace_of(u, &(service, None));
     for (spec, whose) in paced {
         let own = if whose.1.is_some() { pace_of(u, &whose) } else { 1.0 };

@@ -1,4 +1,9 @@
 //! What is known of upstreams: windows, breakers, and what replies teach.
+//!
+//! The modules of `learning/` are small state machines that know what follows from an observation. `attribution` finds the limit
+//! that a reply means, `header_sync` and `external_usage` apply what the reply states, `inference` learns from what happens to
+//! calls, and `review` looks at all of it again when that is due. Limits of which no reply states anything cost nothing: only
+//! calls that pass a stated limit are marked.
 
 use crate::limits::breaker::Pass;
 use crate::model::time::Nanos;
@@ -30,7 +35,7 @@ pub(crate) const ON_ITS_WAY: Duration = Duration::from_millis(100);
 
 /// What the engine remembers of replies.
 #[derive(Debug)]
-pub(crate) struct School {
+pub(crate) struct Learning {
     /// By limit.
     pub(crate) mirrors: BTreeMap<LimitId, Mirror>,
     /// By the place of calls in flight.
@@ -38,7 +43,7 @@ pub(crate) struct School {
     /// By definition: each N that replies stated with a reset too far away for it to be that definition's.
     pub(crate) other_windows: BTreeMap<SpecId, Vec<u64>>,
     /// By definition.
-    pub(crate) ceilings: BTreeMap<SpecId, Felt>,
+    pub(crate) ceilings: BTreeMap<SpecId, InferredCeiling>,
     /// By service.
     pub(crate) spreads: BTreeMap<ServiceId, Spread>,
     /// How calls to services and models end.
@@ -65,14 +70,14 @@ pub(crate) struct Marked {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Felt {
+pub(crate) struct InferredCeiling {
     pub(crate) ceiling: Ceiling,
     pub(crate) tally: Tally,
 }
 
-impl Default for School {
-    fn default() -> School {
-        School {
+impl Default for Learning {
+    fn default() -> Learning {
+        Learning {
             mirrors: BTreeMap::new(),
             marks: Vec::new(),
             other_windows: BTreeMap::new(),
@@ -90,7 +95,7 @@ impl Default for School {
     }
 }
 
-impl School {
+impl Learning {
     /// What others take of a limit, in units a second.
     pub fn others_at(&self, limit: LimitId) -> f64 {
         self.mirrors.get(&limit).map_or(0.0, Mirror::others)
@@ -112,7 +117,7 @@ pub(crate) struct Upstream {
     /// Whether a new call waits for a breaker that is open.
     pub patient: bool,
     /// What replies teach.
-    pub school: School,
+    pub learning: Learning,
     /// What happened to windows and breakers.
     pub bulletin: Bulletin,
 }
@@ -124,7 +129,7 @@ impl Default for Upstream {
             window_spec: SpecId::NIL,
             passes: Vec::new(),
             patient: false,
-            school: School::default(),
+            learning: Learning::default(),
             bulletin: Bulletin::default(),
         }
     }

@@ -1,4 +1,8 @@
-//! How many calls go throttled at once after a 429, where no bound is configured.
+//! How many calls go throttled at once after a 429, where no `throttled_concurrency` is configured.
+//!
+//! The bound is as many calls as the limit on requests lets go in the time that a reply takes (Little's law). More calls at once
+//! would only be a herd. That time is the one that nine of ten replies keep to, so that a slow reply does not hold up the
+//! pace.
 
 use crate::config::Reserve;
 use crate::limits::limit::{Counts, Definition, Spec};
@@ -13,10 +17,10 @@ use crate::upstream::state::Upstream;
 
 /// Judges how many calls of these services go throttled at once, for as long as any of them do. They are about to
 /// begin to. A limit that is there is brought up to date now, so that a look at a route later changes nothing.
-pub(crate) fn judge_herds(
+pub(crate) fn set_throttle_bounds(
     u: &mut Upstream,
     base: &mut Base,
-    concerned: impl Fn(ServiceId) -> bool,
+    routes_of: impl Fn(ServiceId) -> bool,
     now: Nanos,
 ) {
     for index in base.limits.specs.ids() {
@@ -24,12 +28,12 @@ pub(crate) fn judge_herds(
         let Counts::Rate { dimension: Dimension::Requests, rate, .. } = &spec.definition.counts else {
             continue;
         };
-        let service = names::service_at(base, index).filter(|service| concerned(*service));
-        let spread = service.and_then(|service| u.school.spreads.get(&service));
+        let service = names::service_at(base, index).filter(|service| routes_of(*service));
+        let spread = service.and_then(|service| u.learning.spreads.get(&service));
         let Some(took) = spread.and_then(|spread| spread.most_keep_to()) else { continue };
         let flows = rate.units() as f64 / rate.window().as_secs_f64() * took.as_secs_f64();
         let bound = (flows.ceil() as u64).max(1);
-        let before = base.routing.herds.insert(index, bound);
+        let before = base.routing.throttle_bounds.insert(index, bound);
         if before != Some(bound) && service.is_some_and(|service| throttles_by(base, index, service)) {
             throttle_at_most(u, base, index, bound, now);
         }

@@ -166,7 +166,7 @@ impl Breaker {
     }
 
     /// The call that was about to go at this moment did not.
-    pub(crate) fn put_back(&mut self) {
+    pub(crate) fn undo(&mut self) {
         if let State::HalfOpen(probes) = &mut self.state {
             probes.out = probes.out.saturating_sub(1);
         }

@@ -107,7 +107,7 @@ impl Hold {
     }
 
     /// The latest one did not go after all.
-    pub fn put_back(&mut self, now: Nanos) {
+    pub fn undo(&mut self, now: Nanos) {
         if now < self.paced_until() {
             self.next = self.before;
         }
@@ -180,7 +180,7 @@ mod tests {
         let mut hold = Hold::default();
         hold.shut(at(100), Duration::ZERO);
         hold.take(at(100), at(100));
-        hold.put_back(at(100));
+        hold.undo(at(100));
         assert_eq!(hold.earliest(1, 0), at(100));
     }
 

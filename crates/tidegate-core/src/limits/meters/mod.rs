@@ -118,10 +118,10 @@ impl Meter {
     }
 
     /// Undoes [`Meter::try_take`] at the same moment.
-    pub fn put_back(&mut self, cost: u64, now: Nanos) {
+    pub fn undo(&mut self, cost: u64, now: Nanos) {
         match self {
-            Meter::Hold(m) => m.put_back(now),
-            Meter::Circuit(m) => m.breaker_mut().put_back(),
+            Meter::Hold(m) => m.undo(now),
+            Meter::Circuit(m) => m.breaker_mut().undo(),
             other => other.refund(cost, now, now),
         }
     }

@@ -40,7 +40,7 @@ pub(crate) struct Word {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
     /// A run of replies that all give the same size.
-    run: Option<Run>,
+    run: Option<Batch>,
     /// Since when all replies told of more than a window could have.
     beyond: Option<Nanos>,
     against: u32,
@@ -49,7 +49,7 @@ pub(crate) struct Evidence {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct Batch {
     since: Nanos,
     replies: u32,
     least: f64,
@@ -97,11 +97,11 @@ impl Evidence {
             self.run = None;
             return None;
         }
-        let fresh = Run { since: word.at, replies: 0, least: size, most: size };
+        let fresh = Batch { since: word.at, replies: 0, least: size, most: size };
         let run = self.run.unwrap_or(fresh);
-        let wider = Run { least: run.least.min(size), most: run.most.max(size), ..run };
+        let wider = Batch { least: run.least.min(size), most: run.most.max(size), ..run };
         let run = if wider.most - wider.least > tolerance(word) { fresh } else { wider };
-        let run = Run { replies: run.replies + 1, ..run };
+        let run = Batch { replies: run.replies + 1, ..run };
         self.run = Some(run);
         let long_enough = word.at.since(run.since) >= word.window / FOR;
         (run.replies >= AGREE && long_enough).then_some((run.least.round() as u64).max(1))

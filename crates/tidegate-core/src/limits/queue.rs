@@ -18,7 +18,7 @@ pub(crate) type LaneKey = (u128, u64, LaneId);
 
 /// One limit's queue and the bookings that pass through it.
 #[derive(Clone, Debug)]
-pub(crate) struct Contention {
+pub(crate) struct Queue {
     /// Waiting lanes by base priority.
     pub classes: [Option<Box<Class>>; 4],
     /// How many lanes are bound here.
@@ -38,9 +38,9 @@ pub(crate) struct Contention {
     pub booked: Nanos,
 }
 
-impl Default for Contention {
+impl Default for Queue {
     fn default() -> Self {
-        Contention {
+        Queue {
             classes: [None, None, None, None],
             bound: 0,
             through: BTreeMap::new(),
@@ -54,7 +54,7 @@ impl Default for Contention {
     }
 }
 
-impl Contention {
+impl Queue {
     /// Whether nobody waits here or passes through.
     pub fn is_over(&self) -> bool {
         self.passing == [0; 4] && self.bound == 0 && self.through.is_empty() && self.watchers.is_empty()

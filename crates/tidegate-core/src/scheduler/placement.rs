@@ -6,11 +6,11 @@ use crate::model::priority::Priority;
 use crate::model::time::Nanos;
 use crate::model::tree::NIL;
 use crate::model::{BatchId, LaneId, LimitId, LoopId, MAX_UNIT_KINDS, RouteId, Units, WaiterId};
-use crate::routing::route::Skeleton;
+use crate::routing::route::Route;
 use crate::routing::state::Base;
 use crate::routing::{find, loop_table};
-use crate::scheduler::block_history::Stations;
-use crate::scheduler::lane::{Arrived, Lane, Like, Run, Waiter};
+use crate::scheduler::block_history::BlockHistory;
+use crate::scheduler::lane::{Arrived, Batch, CallTraits, Lane, Waiter};
 use crate::scheduler::state::Scheduler;
 use crate::scheduler::{bind, lanes, marks, queue};
 use hashbrown::HashMap;
@@ -24,9 +24,10 @@ pub(crate) fn seat(
     deadline: Nanos,
     arrived: Arrived,
 ) -> (WaiterId, LaneId) {
-    let lane = lane_for(s, base, arrival.skeleton, arrival.loop_, arrival.class);
+    let lane = lane_for(s, base, arrival.route_id, arrival.loop_, arrival.class);
     let waiter = new_waiter(s, arrived);
-    let like = Like { units: arrival.units, estimated: call.said.estimated, shape: call.said.shape.clone() };
+    let like =
+        CallTraits { units: arrival.units, estimated: call.said.estimated, shape: call.said.shape.clone() };
     push_waiter(s, base, waiter, lane, like, deadline);
     (waiter, lane)
 }
@@ -49,11 +50,11 @@ fn first_later(s: &Scheduler, waiter: WaiterId, lane: LaneId) -> Option<WaiterId
 }
 
 /// Puts a waiter before a call of its lane.
-fn insert_before(s: &mut Scheduler, later: WaiterId, waiter: WaiterId, lane: LaneId, like: Like) {
+fn insert_before(s: &mut Scheduler, later: WaiterId, waiter: WaiterId, lane: LaneId, like: CallTraits) {
     let Waiter { run: later_run, ahead, .. } = s.waiters[later];
-    let first_of_run = s.runs[later_run].first == later;
+    let first_of_run = s.batches[later_run].first == later;
     let ahead_run = s.waiters.get(ahead).map_or(BatchId::NIL, |ahead| ahead.run);
-    let is_like = |run: BatchId| s.runs.get(run).is_some_and(|run| run.like == like);
+    let is_like = |run: BatchId| s.batches.get(run).is_some_and(|run| run.like == like);
     let run = match (is_like(later_run), is_like(ahead_run)) {
         (true, _) => later_run,
         (false, true) if first_of_run => ahead_run,
@@ -68,7 +69,7 @@ fn insert_before(s: &mut Scheduler, later: WaiterId, waiter: WaiterId, lane: Lan
     s.waiters[later].ahead = waiter;
     let held = &mut s.waiters[waiter];
     (held.ahead, held.behind) = (ahead, later);
-    let run = match s.runs.get_mut(run) {
+    let run = match s.batches.get_mut(run) {
         Some(held) => {
             held.len += 1;
             if held.first == later {
@@ -77,10 +78,10 @@ fn insert_before(s: &mut Scheduler, later: WaiterId, waiter: WaiterId, lane: Lan
             run
         }
         None => {
-            let run = begin_run(s, waiter, lane, like);
-            let seq = |run: BatchId| s.runs.get(run).map_or(0, |run| run.seq);
+            let run = begin_batch(s, waiter, lane, like);
+            let seq = |run: BatchId| s.batches.get(run).map_or(0, |run| run.seq);
             if !(seq(ahead_run) < seq(run) && seq(run) < seq(later_run)) {
-                order_runs(s, lane);
+                order_batches(s, lane);
             }
             run
         }
@@ -89,9 +90,9 @@ fn insert_before(s: &mut Scheduler, later: WaiterId, waiter: WaiterId, lane: Lan
 }
 
 /// Puts a waiter into the midst of calls that are alike and unlike it.
-fn split(s: &mut Scheduler, later: WaiterId, waiter: WaiterId, lane: LaneId, like: Like) {
-    let known = |call: WaiterId| (call, lanes::run_of(s, call).like.clone());
-    let mut calls: Vec<(WaiterId, Like)> = lanes::calls_of(s, lane).map(known).collect();
+fn split(s: &mut Scheduler, later: WaiterId, waiter: WaiterId, lane: LaneId, like: CallTraits) {
+    let known = |call: WaiterId| (call, lanes::batch_of(s, call).like.clone());
+    let mut calls: Vec<(WaiterId, CallTraits)> = lanes::calls_of(s, lane).map(known).collect();
     let place = calls.iter().position(|(call, _)| *call == later).unwrap_or(calls.len());
     calls.insert(place, (waiter, like));
     refill(s, lane, calls);
@@ -99,18 +100,18 @@ fn split(s: &mut Scheduler, later: WaiterId, waiter: WaiterId, lane: LaneId, lik
 
 /// Runs are found by the arrival of the call that began them, which may have gone. A call that came back may
 /// be older than that one, or younger: then runs are put in the order of the calls that are there.
-fn order_runs(s: &mut Scheduler, lane: LaneId) {
-    let mut runs = Vec::new();
-    s.run_order.each(s.lanes[lane].runs, &mut |(_, run)| {
-        runs.push(run);
+fn order_batches(s: &mut Scheduler, lane: LaneId) {
+    let mut batches = Vec::new();
+    s.batch_order.each(s.lanes[lane].batches, &mut |(_, run)| {
+        batches.push(run);
         true
     });
-    for run in runs {
-        let root = &mut s.lanes[lane].runs;
-        let held = &mut s.runs[run];
-        s.run_order.remove(root, (held.seq, run));
+    for run in batches {
+        let root = &mut s.lanes[lane].batches;
+        let held = &mut s.batches[run];
+        s.batch_order.remove(root, (held.seq, run));
         held.seq = s.waiters[held.first].seq;
-        s.run_order.insert(root, (held.seq, run), held.like.units);
+        s.batch_order.insert(root, (held.seq, run), held.like.units);
     }
 }
 
@@ -118,35 +119,35 @@ fn order_runs(s: &mut Scheduler, lane: LaneId) {
 pub(crate) fn lane_for(
     s: &mut Scheduler,
     base: &mut Base,
-    skeleton: RouteId,
+    route_id: RouteId,
     loop_: LoopId,
     class: Priority,
 ) -> LaneId {
-    if let Some(lane) = s.lane_index.get(&(skeleton, loop_, class)) {
+    if let Some(lane) = s.lane_index.get(&(route_id, loop_, class)) {
         return *lane;
     }
-    let service = base.routing.skeletons[skeleton].service;
+    let service = base.routing.routes[route_id].service;
     let lane = Lane {
-        skeleton,
+        route_id,
         loop_,
         class,
-        route: find::route_of(base, skeleton, loop_).into(),
+        route: find::route_of(base, route_id, loop_).into(),
         head: WaiterId::NIL,
         tail: WaiterId::NIL,
         len: 0,
-        runs: NIL,
+        batches: NIL,
         demand: [0; MAX_UNIT_KINDS],
         bound: LimitId::NIL,
         slot: 0,
         key: (0, 0, LaneId::NIL),
-        stations: Stations::default(),
+        block_history: BlockHistory::default(),
         least: 0,
         roster: 0,
     };
     let index = s.lanes.insert(lane);
-    s.lanes[index].roster = s.rosters.of(service)[class as usize].add_lane(loop_, index);
-    s.lane_index.insert((skeleton, loop_, class), index);
-    base.routing.skeletons[skeleton].lanes += 1;
+    s.lanes[index].roster = s.shed_orders.of(service)[class as usize].add_lane(loop_, index);
+    s.lane_index.insert((route_id, loop_, class), index);
+    base.routing.routes[route_id].lanes += 1;
     loop_table::pin_loop(base, loop_);
     count_passing(s, base, index, 1);
     index
@@ -159,13 +160,13 @@ pub(crate) fn count_passing(s: &mut Scheduler, base: &mut Base, lane: LaneId, by
     let Lane { class, ref route, .. } = s.lanes[lane];
     let route = route.clone();
     for &(limit, _) in route.iter() {
-        let contention = queue::contention(&mut base.limits, limit);
-        let passing = &mut contention.passing[class as usize];
+        let queue = queue::queue_at(&mut base.limits, limit);
+        let passing = &mut queue.passing[class as usize];
         let before = *passing;
         *passing = passing.saturating_add_signed(by);
         let changed = before == 0 || *passing == 0;
-        if contention.passing == [0; 4] {
-            contention.credit = 0;
+        if queue.passing == [0; 4] {
+            queue.credit = 0;
         }
         if changed && base.limits.reserves(limit) {
             marks::touched(s, base, limit);
@@ -196,7 +197,7 @@ pub(crate) fn push_waiter(
     base: &mut Base,
     waiter: WaiterId,
     lane: LaneId,
-    like: Like,
+    like: CallTraits,
     deadline: Nanos,
 ) {
     let units = like.units;
@@ -223,7 +224,7 @@ pub(crate) fn pull_waiter(s: &mut Scheduler, base: &mut Base, waiter: WaiterId) 
     s.waiting -= 1;
     let Waiter { ref mut generation, run, ahead, behind, .. } = s.waiters[waiter];
     *generation = generation.wrapping_add(1);
-    let held = &mut s.runs[run];
+    let held = &mut s.batches[run];
     let (lane, units) = (held.lane, held.like.units);
     held.len -= 1;
     if held.first == waiter {
@@ -231,8 +232,8 @@ pub(crate) fn pull_waiter(s: &mut Scheduler, base: &mut Base, waiter: WaiterId) 
     }
     if held.len == 0 {
         let key = (held.seq, run);
-        s.run_order.remove(&mut s.lanes[lane].runs, key);
-        s.runs.free(run);
+        s.batch_order.remove(&mut s.lanes[lane].batches, key);
+        s.batches.free(run);
     }
     let held = &mut s.lanes[lane];
     held.len -= 1;
@@ -257,11 +258,11 @@ pub(crate) fn pull_waiter(s: &mut Scheduler, base: &mut Base, waiter: WaiterId) 
 /// Gives calls of a lane other units. The lane keeps its place, and they keep theirs in it.
 pub(crate) fn resize(s: &mut Scheduler, base: &mut Base, lane: LaneId, changed: &HashMap<WaiterId, Units>) {
     let alike = |waiter: WaiterId| {
-        let like = &lanes::run_of(s, waiter).like;
+        let like = &lanes::batch_of(s, waiter).like;
         let units = *changed.get(&waiter).unwrap_or(&like.units);
-        (waiter, Like { units, ..like.clone() })
+        (waiter, CallTraits { units, ..like.clone() })
     };
-    let calls: Vec<(WaiterId, Like)> = lanes::calls_of(s, lane).map(alike).collect();
+    let calls: Vec<(WaiterId, CallTraits)> = lanes::calls_of(s, lane).map(alike).collect();
     let Lane { demand: before, slot, .. } = s.lanes[lane];
     let slot = slot as usize;
     refill(s, lane, calls);
@@ -271,24 +272,24 @@ pub(crate) fn resize(s: &mut Scheduler, base: &mut Base, lane: LaneId, changed: 
 }
 
 /// Has just these calls wait in a lane, in this order.
-fn refill(s: &mut Scheduler, lane: LaneId, calls: Vec<(WaiterId, Like)>) {
+fn refill(s: &mut Scheduler, lane: LaneId, calls: Vec<(WaiterId, CallTraits)>) {
     let held = &mut s.lanes[lane];
     (held.head, held.tail, held.len) = (WaiterId::NIL, WaiterId::NIL, 0);
     held.demand = [0; MAX_UNIT_KINDS];
-    while let Some(key) = s.run_order.first(held.runs) {
-        s.run_order.remove(&mut held.runs, key);
-        s.runs.free(key.1);
+    while let Some(key) = s.batch_order.first(held.batches) {
+        s.batch_order.remove(&mut held.batches, key);
+        s.batches.free(key.1);
     }
     for (waiter, like) in calls {
         append(s, waiter, lane, like);
     }
 }
 
-fn append(s: &mut Scheduler, waiter: WaiterId, lane: LaneId, like: Like) {
+fn append(s: &mut Scheduler, waiter: WaiterId, lane: LaneId, like: CallTraits) {
     let held = &mut s.lanes[lane];
     held.count(&like.units);
     let tail = std::mem::replace(&mut held.tail, waiter);
-    let last_run = match tail {
+    let last_batch = match tail {
         WaiterId::NIL => {
             held.head = waiter;
             BatchId::NIL
@@ -298,23 +299,23 @@ fn append(s: &mut Scheduler, waiter: WaiterId, lane: LaneId, like: Like) {
             s.waiters[tail].run
         }
     };
-    let run = match s.runs.get_mut(last_run) {
+    let run = match s.batches.get_mut(last_batch) {
         Some(run) if run.like == like => {
             run.len += 1;
-            last_run
+            last_batch
         }
-        _ => begin_run(s, waiter, lane, like),
+        _ => begin_batch(s, waiter, lane, like),
     };
     let held = &mut s.waiters[waiter];
     (held.run, held.ahead, held.behind) = (run, tail, WaiterId::NIL);
 }
 
-fn begin_run(s: &mut Scheduler, waiter: WaiterId, lane: LaneId, like: Like) -> BatchId {
+fn begin_batch(s: &mut Scheduler, waiter: WaiterId, lane: LaneId, like: CallTraits) -> BatchId {
     let seq = s.waiters[waiter].seq;
     let units = like.units;
-    let run = Run { lane, first: waiter, len: 1, seq, like };
-    let index = s.runs.insert(run);
-    s.run_order.insert(&mut s.lanes[lane].runs, (seq, index), units);
+    let run = Batch { lane, first: waiter, len: 1, seq, like };
+    let index = s.batches.insert(run);
+    s.batch_order.insert(&mut s.lanes[lane].batches, (seq, index), units);
     index
 }
 
@@ -335,19 +336,19 @@ fn length_changed(
 }
 
 pub(crate) fn count_waiting(s: &mut Scheduler, base: &mut Base, lane: LaneId, by: i32) {
-    let Lane { skeleton, class, roster, .. } = s.lanes[lane];
-    let Skeleton { service, ref terms, .. } = base.routing.skeletons[skeleton];
-    s.rosters.of(service)[class as usize].count(roster, terms.inverse, by);
+    let Lane { route_id, class, roster, .. } = s.lanes[lane];
+    let Route { service, ref terms, .. } = base.routing.routes[route_id];
+    s.shed_orders.of(service)[class as usize].count(roster, terms.inverse, by);
 }
 
 pub(crate) fn drop_lane(s: &mut Scheduler, base: &mut Base, lane: LaneId) {
     bind::unbind(s, base, lane);
     count_passing(s, base, lane, -1);
-    let Lane { skeleton, loop_, class, .. } = s.lanes[lane];
-    s.lane_index.remove(&(skeleton, loop_, class));
-    base.routing.skeletons[skeleton].lanes -= 1;
+    let Lane { route_id, loop_, class, .. } = s.lanes[lane];
+    s.lane_index.remove(&(route_id, loop_, class));
+    base.routing.routes[route_id].lanes -= 1;
     loop_table::unpin_loop(base, loop_);
-    let service = base.routing.skeletons[skeleton].service;
-    s.rosters.of(service)[class as usize].remove_lane(loop_, lane);
+    let service = base.routing.routes[route_id].service;
+    s.shed_orders.of(service)[class as usize].remove_lane(loop_, lane);
     s.lanes.free(lane);
 }
