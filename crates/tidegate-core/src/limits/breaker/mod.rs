@@ -30,7 +30,7 @@ pub use policy::BreakerPolicy;
 /// ```
 /// use std::time::Duration;
 /// use tidegate_core::Nanos;
-/// use tidegate_core::breaker::{Answer, Breaker, BreakerPolicy, Outcome};
+/// use tidegate_core::limits::breaker::{Answer, Breaker, BreakerPolicy, Outcome};
 ///
 /// let mut breaker = Breaker::new(BreakerPolicy::default());
 /// let second = |n| Nanos::ZERO.after(Duration::from_secs(n));

@@ -18,7 +18,7 @@ impl BreakerPolicy {
     /// What a reply says. A call that was rate limited says nothing, unless the policy counts it as failed.
     ///
     /// ```
-    /// use tidegate_core::breaker::{BreakerPolicy, Outcome};
+    /// use tidegate_core::limits::breaker::{BreakerPolicy, Outcome};
     /// use tidegate_core::reply::{Reader, UnixMillis};
     ///
     /// let policy = BreakerPolicy::default();

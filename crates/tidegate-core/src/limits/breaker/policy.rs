@@ -10,7 +10,7 @@ use crate::model::invalid::InvalidPolicy;
 /// By default five failures in a row open it for 30 seconds, and one probe that succeeds closes it.
 ///
 /// ```
-/// use tidegate_core::breaker::BreakerPolicy;
+/// use tidegate_core::limits::breaker::BreakerPolicy;
 /// use tidegate_core::config::BreakerConfig;
 ///
 /// let mut config = BreakerConfig::default();

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use tidegate_core::Call;
-//! use tidegate_core::learn::Outputs;
+//! use tidegate_core::Outputs;
 //!
 //! let mut outputs = Outputs::default();
 //! let call = Call::to("openai").model("gpt-4o");
