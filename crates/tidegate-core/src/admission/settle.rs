@@ -1,11 +1,13 @@
 //! The end of a call: slots come back, and the reservation becomes what the call really cost.
 
 use crate::admission::resources::Resources;
+use crate::calls::Departure;
 use crate::calls::{Grant, InFlightCall};
 use crate::funding::loans;
 use crate::limits::limit::Counts;
 use crate::limits::meters::Meter;
 use crate::model::Id;
+use crate::model::MAX_UNIT_KINDS;
 use crate::model::call::Cost;
 use crate::model::dimension::Dimension;
 use crate::model::time::Nanos;
@@ -294,4 +296,43 @@ fn end(
     res.base.routing.routes[route_id].in_flight -= 1;
     loop_table::unpin_loop(&mut res.base, grant.loop_);
     changed
+}
+
+/// Counts a call that left late from when it left: in windows, not at pacers, which have let it go already. A call that has
+/// ended since is left alone.
+pub(crate) fn count_from_departure(res: &mut Resources, departure: Departure, now: Nanos) {
+    let Some(call) = res.calls.leaves_late(departure, now) else { return };
+    for (limit, slot) in find::route_of(&res.base, call.route_id, call.loop_) {
+        let held = &mut res.base.limits[limit];
+        if held.since <= call.epoch && held.meter.count_from(call.units[slot as usize], call.counted, now) {
+            res.base.limits.touch(limit, &mut res.base.effects);
+        }
+    }
+}
+
+/// Grows the reservation of a call that goes on to what it has cost so far.
+pub(crate) fn grow(res: &mut Resources, grant: &Grant, so_far: &Cost, now: Nanos) {
+    let call = res.calls[grant].clone();
+    let (mut more, mut uncounted) = ([0; MAX_UNIT_KINDS], [0; MAX_UNIT_KINDS]);
+    for (limit, slot) in find::route_of(&res.base, call.route_id, call.loop_) {
+        let held = &res.base.limits[limit];
+        let layout = &res.base.routing.routes[call.route_id].layout;
+        let dimension = layout.dimension(slot).filter(|dimension| **dimension != Dimension::Bytes);
+        let Some(dimension) = dimension.filter(|dimension| so_far.states(dimension)) else { continue };
+        let (cost, reserved) = (so_far.units(dimension), call.units[slot as usize]);
+        if cost <= reserved {
+            continue;
+        }
+        if held.since > call.epoch || !held.meter.counts() || held.meter.is_in_flight() {
+            continue;
+        }
+        let charged = bounds::charge_debt(&mut res.upstream, &mut res.base, limit, cost - reserved, now);
+        let slot = slot as usize;
+        more[slot] = cost - reserved;
+        uncounted[slot] = uncounted[slot].max(cost - reserved - charged);
+        let served = call.served(limit, charged.into());
+        res.base.limits.serve(served, &mut res.base.effects);
+        res.base.limits.touch(limit, &mut res.base.effects);
+    }
+    res.calls.grow(grant, &more, &uncounted);
 }

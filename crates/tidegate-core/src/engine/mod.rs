@@ -32,7 +32,6 @@ use crate::config::Config;
 use crate::funding::book::Funding;
 use crate::limits::store::Limits;
 use crate::model::call::{Call, Cost};
-use crate::model::dimension::Dimension;
 use crate::model::effects::{Effects, Served};
 use crate::model::refusal::{Reason, Refusal};
 use crate::model::time::Nanos;
@@ -50,7 +49,7 @@ use crate::scheduler::{
     batch, bind, dispatch, eligibility, forecast, lanes, marks, placement, rebind, refuse,
 };
 use crate::upstream::state::Upstream;
-use crate::upstream::{adaptive_concurrency, backoff, bounds, breakers, inference, review, slowdown};
+use crate::upstream::{backoff, breakers, observe, review};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -648,75 +647,16 @@ impl Engine {
         let now = self.clock(now);
         let call = self.res.calls[&grant].clone();
         let counted = settle::is_counted(&self.res.base, &call, &ended.fate);
-        let explained = review::read_stated_limits(
+        // Before anything comes back: freed units must not go to a call that has to stay away now.
+        observe::observe(
             &mut self.res.upstream,
             &mut self.res.base,
             grant.index(),
             &call,
-            &ended.told,
+            ended,
             counted,
             now,
         );
-        // Before anything comes back: it must not go to somebody who has to stay away now.
-        match &ended.fate {
-            Fate::TurnedAway { wait, by, in_flight } => {
-                inference::widen_jitter(&mut self.res.base, &call, now);
-                if !explained && by.is_empty() && !in_flight {
-                    inference::rejected_without_reason(
-                        &mut self.res.upstream,
-                        &mut self.res.base,
-                        &call,
-                        now,
-                    );
-                }
-                if *in_flight {
-                    adaptive_concurrency::report_load(
-                        &mut self.res.upstream,
-                        &mut self.res.base,
-                        &call,
-                        true,
-                        now,
-                    );
-                }
-                let wait = if *in_flight { wait.or(Some(Duration::ZERO)) } else { *wait };
-                backoff::rejected(
-                    &mut self.res.upstream,
-                    &mut self.res.base,
-                    &call,
-                    by,
-                    ended.model.as_deref(),
-                    wait,
-                    now,
-                );
-            }
-            Fate::Failed { wait } => {
-                slowdown::count_end(&mut self.res.upstream, &mut self.res.base, &call, false, now);
-                adaptive_concurrency::report_load(
-                    &mut self.res.upstream,
-                    &mut self.res.base,
-                    &call,
-                    true,
-                    now,
-                );
-                if let Some(wait) = wait {
-                    backoff::back_off_service(&mut self.res.upstream, &mut self.res.base, &call, *wait, now);
-                }
-            }
-            Fate::Answered => {
-                backoff::end_rows(&mut self.res.upstream, &mut self.res.base, &call);
-                inference::count_passed(&mut self.res.upstream, &mut self.res.base, &call, now);
-                inference::took(&mut self.res.upstream, &mut self.res.base, &call, now);
-                slowdown::count_end(&mut self.res.upstream, &mut self.res.base, &call, true, now);
-                adaptive_concurrency::report_load(
-                    &mut self.res.upstream,
-                    &mut self.res.base,
-                    &call,
-                    false,
-                    now,
-                );
-            }
-            Fate::Unknown | Fate::Unreached | Fate::Unprocessed | Fate::OutOfQuota => {}
-        }
         self.plan_what_was_learned(now);
         breakers::report(&mut self.res.upstream, &mut self.res.base, &grant, &call, &ended.fate, now);
         match ended.fate {
@@ -732,10 +672,7 @@ impl Engine {
             }
         }
         self.plan_what_was_learned(now);
-        if self.scheduler.waiting > 0 {
-            self.advance(now);
-            self.apply(now);
-        }
+        self.run_for_waiters(now);
     }
 
     /// The head of a reply tells of limits though the call goes on. What it tells is heard once.
@@ -753,10 +690,7 @@ impl Engine {
             now,
         );
         self.plan_what_was_learned(now);
-        if self.scheduler.waiting > 0 {
-            self.advance(now);
-            self.apply(now);
-        }
+        self.run_for_waiters(now);
     }
 
     /// A call has left only now: its connection had to be opened, or many went at once. The upstream counts it from when
@@ -764,18 +698,8 @@ impl Engine {
     /// Who is not told counts from when calls were let go. A call that has ended since has left long ago.
     pub fn left(&mut self, departure: Departure, now: Nanos) {
         let now = self.clock(now);
-        let Some(call) = self.res.calls.leaves_late(departure, now) else { return };
-        for (limit, slot) in find::route_of(&self.res.base, call.route_id, call.loop_) {
-            let held = &mut self.res.base.limits[limit];
-            if held.since <= call.epoch && held.meter.count_from(call.units[slot as usize], call.counted, now)
-            {
-                self.res.base.limits.touch(limit, &mut self.res.base.effects);
-            }
-        }
-        if self.scheduler.waiting > 0 {
-            self.advance(now);
-            self.apply(now);
-        }
+        settle::count_from_departure(&mut self.res, departure, now);
+        self.run_for_waiters(now);
     }
 
     /// A call that goes on has cost this much so far, in the dimensions that it states. What is above the reservation is
@@ -783,30 +707,12 @@ impl Engine {
     /// is below changes nothing, since more may come. Bytes are known before a call goes, and stay as they are.
     pub fn spent(&mut self, grant: &Grant, so_far: &Cost, now: Nanos) {
         let now = self.clock(now);
-        let call = self.res.calls[grant].clone();
-        let (mut more, mut uncounted) = ([0; MAX_UNIT_KINDS], [0; MAX_UNIT_KINDS]);
-        for (limit, slot) in find::route_of(&self.res.base, call.route_id, call.loop_) {
-            let held = &self.res.base.limits[limit];
-            let layout = &self.res.base.routing.routes[call.route_id].layout;
-            let dimension = layout.dimension(slot).filter(|dimension| **dimension != Dimension::Bytes);
-            let Some(dimension) = dimension.filter(|dimension| so_far.states(dimension)) else { continue };
-            let (cost, reserved) = (so_far.units(dimension), call.units[slot as usize]);
-            if cost <= reserved {
-                continue;
-            }
-            if held.since > call.epoch || !held.meter.counts() || held.meter.is_in_flight() {
-                continue;
-            }
-            let charged =
-                bounds::charge_debt(&mut self.res.upstream, &mut self.res.base, limit, cost - reserved, now);
-            let slot = slot as usize;
-            more[slot] = cost - reserved;
-            uncounted[slot] = uncounted[slot].max(cost - reserved - charged);
-            let served = call.served(limit, charged.into());
-            self.res.base.limits.serve(served, &mut self.res.base.effects);
-            self.res.base.limits.touch(limit, &mut self.res.base.effects);
-        }
-        self.res.calls.grow(grant, &more, &uncounted);
+        settle::grow(&mut self.res, grant, so_far, now);
+        self.run_for_waiters(now);
+    }
+
+    /// Advances and dispatches, if calls wait.
+    fn run_for_waiters(&mut self, now: Nanos) {
         if self.scheduler.waiting > 0 {
             self.advance(now);
             self.apply(now);

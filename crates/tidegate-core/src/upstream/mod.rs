@@ -15,6 +15,7 @@ pub(crate) mod header_sync;
 pub(crate) mod inference;
 pub(crate) mod learned;
 pub(crate) mod learning;
+pub(crate) mod observe;
 pub(crate) mod review;
 pub(crate) mod slowdown;
 pub(crate) mod state;
