@@ -15,6 +15,7 @@
 //! What can interleave is told at the top of `window.rs` (setting, waiting, clearing, dropping, watching) and of
 //! `registry.rs` (finding, making, forgetting).
 
+mod atomic_deadline;
 mod key;
 mod line;
 mod process_clock;

@@ -15,12 +15,13 @@ use shuttle::thread;
 
 use tidegate_core::{Nanos, whole_nanos};
 
+use super::atomic_deadline::AtomicDeadline;
 use super::line::{Line, PACE, RELEASE, Turn};
 use super::shelf::{Shelf, Shelved};
 use super::watchers::List;
-use super::window::{Window, Word};
+use super::window::Window;
 
-impl Word for Checked {
+impl AtomicDeadline for Checked {
     fn load(&self) -> u64 {
         Checked::load(self, Ordering::SeqCst)
     }
@@ -38,7 +39,7 @@ impl Word for Checked {
 #[derive(Default)]
 struct LookThenWrite(Checked);
 
-impl Word for LookThenWrite {
+impl AtomicDeadline for LookThenWrite {
     fn load(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
@@ -92,7 +93,7 @@ impl Wake for Woken {
     }
 }
 
-impl<W: Word> World<W> {
+impl<W: AtomicDeadline> World<W> {
     fn new() -> World<W> {
         let bell = Arc::new(Bell { rung: Mutex::new(0), heard: Condvar::new() });
         World { window: Window::default(), now: Checked::new(START.0), bell, gone: Checked::new(0) }
@@ -146,7 +147,7 @@ type Work<W> = fn(&World<W>);
 
 /// Runs each of `work` and `waiters` in a thread of its own. When the work is done, enough time passes for
 /// every window but one that is open for ever; then the waiters must have gone.
-fn together<W: Word + Send + Sync + 'static>(
+fn together<W: AtomicDeadline + Send + Sync + 'static>(
     before: Work<W>,
     work: &[Work<W>],
     waiters: &[Work<W>],
@@ -169,51 +170,51 @@ fn together<W: Word + Send + Sync + 'static>(
     then(&world);
 }
 
-fn nothing<W: Word>(_: &World<W>) {}
+fn nothing<W: AtomicDeadline>(_: &World<W>) {}
 
-fn open_for_ever<W: Word>(world: &World<W>) {
+fn open_for_ever<W: AtomicDeadline>(world: &World<W>) {
     world.set(Duration::MAX);
 }
 
-fn open<W: Word>(world: &World<W>) {
+fn open<W: AtomicDeadline>(world: &World<W>) {
     world.set(WINDOW);
 }
 
-fn extend<W: Word>(world: &World<W>) {
+fn extend<W: AtomicDeadline>(world: &World<W>) {
     world.set(WINDOW * 2);
 }
 
-fn clear<W: Word>(world: &World<W>) {
+fn clear<W: AtomicDeadline>(world: &World<W>) {
     world.clear();
 }
 
-fn let_pass<W: Word>(world: &World<W>) {
+fn let_pass<W: AtomicDeadline>(world: &World<W>) {
     world.pass(WINDOW);
     world.pass(PACE);
 }
 
-fn wait<W: Word>(world: &World<W>) {
+fn wait<W: AtomicDeadline>(world: &World<W>) {
     world.wait(usize::MAX);
 }
 
-fn wait_impatiently<W: Word>(world: &World<W>) {
+fn wait_impatiently<W: AtomicDeadline>(world: &World<W>) {
     world.wait(1);
 }
 
-fn open_and_clear<W: Word>(world: &World<W>) {
+fn open_and_clear<W: AtomicDeadline>(world: &World<W>) {
     world.set(WINDOW);
     world.clear();
 }
 
-fn the_longer_stayed<W: Word>(world: &World<W>) {
+fn the_longer_stayed<W: AtomicDeadline>(world: &World<W>) {
     assert_eq!(world.window.deadline(), START.after(WINDOW * 2));
 }
 
-fn two_went<W: Word>(world: &World<W>) {
+fn two_went<W: AtomicDeadline>(world: &World<W>) {
     assert_eq!(world.gone.load(Ordering::SeqCst), 2);
 }
 
-fn at_least_two_went<W: Word>(world: &World<W>) {
+fn at_least_two_went<W: AtomicDeadline>(world: &World<W>) {
     assert!((2..=3).contains(&world.gone.load(Ordering::SeqCst)));
 }
 

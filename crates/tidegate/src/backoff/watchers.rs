@@ -12,7 +12,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tidegate_core::Nanos;
 
-use super::window::Word;
+use super::atomic_deadline::AtomicDeadline;
 use crate::lock::Lock;
 
 /// Somebody who wants to know of changes.
@@ -31,7 +31,7 @@ pub(super) struct Watchers<W = AtomicU64, L = Mutex<List>> {
     list: L,
 }
 
-impl<W: Word, L: Lock<List>> Watchers<W, L> {
+impl<W: AtomicDeadline, L: Lock<List>> Watchers<W, L> {
     pub fn add(&self, watcher: Weak<dyn Watch>) {
         self.list.with(|list| {
             list.retain(is_there);
@@ -71,7 +71,7 @@ fn is_there(watcher: &Weak<dyn Watch>) -> bool {
 
 /// How far somebody has followed a window.
 #[derive(Debug, Default)]
-pub(crate) struct Followed(Option<Course>);
+pub(crate) struct Followed(Option<WindowState>);
 
 /// What became of a window since somebody last looked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ pub(crate) struct News {
 
 /// What a window has been through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Course {
+pub(super) struct WindowState {
     pub deadline: Nanos,
     /// When it was last ended before its time.
     pub cleared: Nanos,
@@ -94,7 +94,7 @@ pub(super) struct Course {
 impl Followed {
     /// Takes note of how it stands, and says what is new. One who has just begun to follow hears of a window
     /// that is open, and not of one that has passed.
-    pub(super) fn follow(&mut self, is: Course, now: Nanos) -> News {
+    pub(super) fn follow(&mut self, is: WindowState, now: Nanos) -> News {
         let (cleared, extended) = match self.0.replace(is) {
             None => (false, is.deadline > now),
             // Only a clear lowers a deadline, and it leaves it at its own time: beyond that it was set after.
@@ -164,12 +164,12 @@ mod tests {
 
     const NOW: Nanos = Nanos(1_000);
 
-    fn course(deadline: u64, cleared: u64) -> Course {
-        Course { deadline: Nanos(deadline), cleared: Nanos(cleared) }
+    fn state(deadline: u64, cleared: u64) -> WindowState {
+        WindowState { deadline: Nanos(deadline), cleared: Nanos(cleared) }
     }
 
     /// What is new at `is` for one who saw `was`.
-    fn news(was: Course, is: Course) -> (bool, Option<u128>) {
+    fn news(was: WindowState, is: WindowState) -> (bool, Option<u128>) {
         let mut followed = Followed(Some(was));
         let news = followed.follow(is, NOW);
         let again = followed.follow(is, NOW);
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn one_who_begins_to_follow_hears_of_an_open_window_and_not_of_a_passed_one() {
-        let first = |deadline| Followed::default().follow(course(deadline, 0), NOW);
+        let first = |deadline| Followed::default().follow(state(deadline, 0), NOW);
         assert_eq!(first(0), News { cleared: false, extended: None });
         assert_eq!(first(1_000), News { cleared: false, extended: None });
         assert_eq!(first(1_007), News { cleared: false, extended: Some(Duration::from_nanos(7)) });
@@ -187,21 +187,21 @@ mod tests {
 
     #[test]
     fn an_extension_is_news_even_if_it_has_passed_meanwhile() {
-        assert_eq!(news(course(500, 0), course(1_200, 0)), (false, Some(200)));
-        assert_eq!(news(course(500, 0), course(900, 0)), (false, Some(0)));
-        assert_eq!(news(course(1_200, 400), course(1_200, 400)), (false, None));
+        assert_eq!(news(state(500, 0), state(1_200, 0)), (false, Some(200)));
+        assert_eq!(news(state(500, 0), state(900, 0)), (false, Some(0)));
+        assert_eq!(news(state(1_200, 400), state(1_200, 400)), (false, None));
     }
 
     #[test]
     fn a_clear_is_told_apart_from_a_window_that_was_set_after_it() {
-        assert_eq!(news(course(1_200, 0), course(990, 990)), (true, None));
-        assert_eq!(news(course(1_200, 0), course(1_100, 990)), (true, Some(100)));
-        assert_eq!(news(course(1_200, 0), course(1_300, 990)), (true, Some(300)));
-        assert_eq!(news(course(1_200, 0), course(995, 990)), (true, Some(0)));
+        assert_eq!(news(state(1_200, 0), state(990, 990)), (true, None));
+        assert_eq!(news(state(1_200, 0), state(1_100, 990)), (true, Some(100)));
+        assert_eq!(news(state(1_200, 0), state(1_300, 990)), (true, Some(300)));
+        assert_eq!(news(state(1_200, 0), state(995, 990)), (true, Some(0)));
     }
 
     #[test]
     fn two_clears_in_one_nanosecond_are_two() {
-        assert_eq!(news(course(1_200, 990), course(990, 990)), (true, None));
+        assert_eq!(news(state(1_200, 990), state(990, 990)), (true, None));
     }
 }

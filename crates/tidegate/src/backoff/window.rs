@@ -39,40 +39,17 @@
 //! The words and the locks are parameters so that a model checker can be put in their place.
 
 use std::sync::Weak;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::task::Waker;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tidegate_core::Nanos;
 
+use super::atomic_deadline::AtomicDeadline;
 use super::line::{Line, RELEASE, Ticket, Turn, Woken};
-use super::watchers::{Course, Followed, List, News, Watch, Watchers};
+use super::watchers::{Followed, List, News, Watch, Watchers, WindowState};
 use crate::lock::Lock;
-
-/// An atomic deadline.
-pub(super) trait Word: Default {
-    fn load(&self) -> u64;
-    /// Makes it `at` if it was earlier, and says whether it was.
-    fn raise(&self, at: u64) -> bool;
-    /// Makes it `at` if it was later, and says whether it was.
-    fn lower(&self, at: u64) -> bool;
-}
-
-impl Word for AtomicU64 {
-    #[inline]
-    fn load(&self) -> u64 {
-        self.load(Ordering::Acquire)
-    }
-
-    fn raise(&self, at: u64) -> bool {
-        self.fetch_max(at, Ordering::AcqRel) < at
-    }
-
-    fn lower(&self, at: u64) -> bool {
-        self.fetch_min(at, Ordering::AcqRel) > at
-    }
-}
 
 #[derive(Debug, Default)]
 pub(super) struct Window<W = AtomicU64, L = Mutex<Line>, M = Mutex<List>> {
@@ -81,7 +58,7 @@ pub(super) struct Window<W = AtomicU64, L = Mutex<Line>, M = Mutex<List>> {
     watchers: Watchers<W, M>,
 }
 
-impl<W: Word, L: Lock<Line>, M: Lock<List>> Window<W, L, M> {
+impl<W: AtomicDeadline, L: Lock<Line>, M: Lock<List>> Window<W, L, M> {
     #[inline]
     pub fn deadline(&self) -> Nanos {
         Nanos(self.deadline.load())
@@ -126,8 +103,8 @@ impl<W: Word, L: Lock<Line>, M: Lock<List>> Window<W, L, M> {
     /// What became of the window since the last look.
     pub fn follow(&self, followed: &mut Followed, clock: impl Fn() -> Nanos) -> News {
         // Inside the lock, so that no clear comes between the two.
-        let course = self.line.with(|line| Course { deadline: self.deadline(), cleared: line.cleared });
-        followed.follow(course, clock())
+        let state = self.line.with(|line| WindowState { deadline: self.deadline(), cleared: line.cleared });
+        followed.follow(state, clock())
     }
 
     /// Whether a waiter may go. It takes its place in the line, and in `place`, when it first asks.

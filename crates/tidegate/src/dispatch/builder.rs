@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tidegate_core::MAX_UNITS;
 
-use super::layers::Layers;
-use super::{Dispatch, by_key};
+use super::Dispatch;
+use super::layers::{BY_KEY, Layers};
+use super::settings::Settings;
 use crate::backoff::{BackoffWindow, Key};
 
 /// So many calls are throttled to, unless something else is said or that is more than go otherwise.
@@ -63,17 +64,6 @@ pub enum DispatchError {
         /// Which key.
         key: Key,
     },
-}
-
-/// What a dispatch was built with; valid.
-#[derive(Clone, Debug)]
-pub(super) struct Settings {
-    pub limiter: BackoffWindow,
-    pub concurrency: u64,
-    pub throttled_concurrency: u64,
-    pub byte_budget: u64,
-    pub backoff_window: Duration,
-    pub byte_penalty_multiplier: u16,
 }
 
 impl DispatchBuilder {
@@ -142,7 +132,7 @@ impl DispatchBuilder {
         let (key, settings) = self.checked()?;
         let made = Layers::new(key.clone(), settings.clone());
         let Some(key) = key else { return Ok(Dispatch(made)) };
-        let entered = by_key::enter(&key, &made);
+        let entered = BY_KEY.enter(&key, &made);
         if !Arc::ptr_eq(&entered, &made)
             && let Some(field) = settings.first_difference(entered.settings())
         {
@@ -180,19 +170,5 @@ impl DispatchBuilder {
             byte_penalty_multiplier: self.byte_penalty_multiplier,
         };
         Ok((self.key, settings))
-    }
-}
-
-impl Settings {
-    fn first_difference(&self, other: &Settings) -> Option<&'static str> {
-        let equal = [
-            ("limiter", self.limiter == other.limiter),
-            ("concurrency", self.concurrency == other.concurrency),
-            ("throttled_concurrency", self.throttled_concurrency == other.throttled_concurrency),
-            ("byte_budget", self.byte_budget == other.byte_budget),
-            ("backoff_window", self.backoff_window == other.backoff_window),
-            ("byte_penalty_multiplier", self.byte_penalty_multiplier == other.byte_penalty_multiplier),
-        ];
-        equal.into_iter().find_map(|(field, equal)| (!equal).then_some(field))
     }
 }

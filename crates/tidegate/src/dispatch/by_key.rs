@@ -1,39 +1,45 @@
-//! The dispatches of the process by key.
+//! Values of the process by key, held weakly.
 //!
-//! Held weakly: a dispatch lives as long as somebody has it, and its key is free again after that. What is
-//! dropped inside the lock may want the lock: so nothing is.
+//! A value lives as long as it is held elsewhere, and its key is free again after that. A value that is dropped while
+//! the lock is held could need the lock, so the map never drops one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
 
 use parking_lot::Mutex;
 
-use super::layers::Layers;
 use crate::backoff::Key;
 
-static BY_KEY: LazyLock<Mutex<HashMap<Key, Weak<Layers>>>> = LazyLock::new(Mutex::default);
+/// The values by key.
+pub(super) struct ByKey<T>(LazyLock<Mutex<HashMap<Key, Weak<T>>>>);
 
-/// The one that is known by the key, which is `made` if there was none.
-pub(super) fn enter(key: &Key, made: &Arc<Layers>) -> Arc<Layers> {
-    let mut known = BY_KEY.lock();
-    match known.get(key).and_then(Weak::upgrade) {
-        Some(there) => there,
-        None => {
-            known.insert(key.clone(), Arc::downgrade(made));
-            made.clone()
+impl<T> ByKey<T> {
+    pub const fn new() -> ByKey<T> {
+        ByKey(LazyLock::new(|| Mutex::new(HashMap::new())))
+    }
+
+    /// Returns the value of the key. If there is none, `made` becomes the value.
+    pub fn enter(&self, key: &Key, made: &Arc<T>) -> Arc<T> {
+        let mut known = self.0.lock();
+        match known.get(key).and_then(Weak::upgrade) {
+            Some(there) => there,
+            None => {
+                known.insert(key.clone(), Arc::downgrade(made));
+                made.clone()
+            }
         }
     }
-}
 
-pub(super) fn find(key: &Key) -> Option<Arc<Layers>> {
-    BY_KEY.lock().get(key).and_then(Weak::upgrade)
-}
+    /// Returns the value of the key.
+    pub fn find(&self, key: &Key) -> Option<Arc<T>> {
+        self.0.lock().get(key).and_then(Weak::upgrade)
+    }
 
-/// Forgets a key whose dispatch is gone.
-pub(super) fn forget(key: &Key) {
-    let mut known = BY_KEY.lock();
-    // Another one may have it by now.
-    if known.get(key).is_some_and(|there| there.strong_count() == 0) {
-        known.remove(key);
+    /// Removes a key whose value is gone. Another value may have the key by now; then it stays.
+    pub fn forget(&self, key: &Key) {
+        let mut known = self.0.lock();
+        if known.get(key).is_some_and(|there| there.strong_count() == 0) {
+            known.remove(key);
+        }
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tidegate_core::{Call, Engine, MAX_UNITS, Nanos};
 
-use super::builder::Settings;
-use super::by_key;
+use super::by_key::ByKey;
+use super::settings::{SERVICE, Settings};
 use super::snapshot::DispatchSnapshot;
 use crate::acquire::Acquire;
 use crate::backoff::{BackoffWindow, Followed, Key, Watch};
@@ -19,8 +19,9 @@ use crate::config::Config;
 use crate::gate::Gate;
 use crate::permit::Permit;
 
-/// The name of the gate's only service.
-pub(super) const SERVICE: &str = "dispatch";
+/// The dispatches of the process by key.
+pub(super) static BY_KEY: ByKey<Layers> = ByKey::new();
+
 const UNREFUSED: &str = "a call that waits as long as it takes is never refused";
 const KNOWN: &str = "the gate has this service";
 
@@ -130,7 +131,7 @@ impl Watch for Layers {
 impl Drop for Layers {
     fn drop(&mut self) {
         if let Some(key) = &self.key {
-            by_key::forget(key);
+            BY_KEY.forget(key);
         }
     }
 }

@@ -16,6 +16,7 @@
 mod builder;
 mod by_key;
 mod layers;
+mod settings;
 mod snapshot;
 
 use std::fmt;
@@ -28,7 +29,7 @@ pub use snapshot::{DispatchSnapshot, Layer};
 
 use crate::backoff::{BackoffWindow, Key};
 use crate::refused::Refused;
-use layers::Layers;
+use layers::{BY_KEY, Layers};
 
 /// Bounds the calls in flight to an upstream, and tightens the bounds after a 429. Clones are the same dispatch.
 ///
@@ -80,7 +81,7 @@ impl Dispatch {
     /// If nobody has a dispatch with that key.
     pub fn named(key: impl Into<Key>) -> Result<Dispatch, DispatchError> {
         let key = key.into();
-        by_key::find(&key).map(Dispatch).ok_or(DispatchError::Unknown { key })
+        BY_KEY.find(&key).map(Dispatch).ok_or(DispatchError::Unknown { key })
     }
 
     /// Makes a call of so many bytes as soon as there is room for it, and returns what it returned.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_core::{Engine, Nanos};
 
-use super::layers::SERVICE;
+use super::settings::SERVICE;
 
 /// A [`Dispatch`](super::Dispatch) at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]

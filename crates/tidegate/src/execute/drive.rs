@@ -23,13 +23,12 @@ use super::alarm::Alarm;
 use super::attempt::{Attempt, Running, Said};
 use super::course::{Bounds, Course};
 use super::ends::{ExecuteError, GaveUp, Report};
-use super::known;
 use super::progress::Progress;
 use super::settings::Settings;
 use super::trace;
 use crate::acquire::{Acquire, Turn, Unpark};
 use crate::gate::Shared;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, outcome_of};
 use crate::permit::Permit;
 use crate::refused::Refused;
 use crate::rules::Rules;
@@ -39,26 +38,18 @@ const UNSTATED: Duration = Duration::from_secs(1);
 /// How often a waiting call tells of itself.
 const TICK: Duration = Duration::from_secs(1);
 
-/// A call that is made on the caller's behalf; made by [`Gate::execute`](crate::Gate::execute).
-///
-/// It is a future, which needs a tokio runtime to wait between attempts; without one there is
-/// [`block`](Execute::block). Dropping it is always safe: see the [module](crate::execute).
-#[must_use = "nothing happens until it is awaited"]
-pub struct Execute<'a, T, E, F, Fut> {
+/// A call on its way through its attempts.
+pub(super) struct Drive<'a, T, E, F, Fut> {
     gate: Arc<Shared>,
     call: Call,
     op: F,
-    pub(super) settings: Settings<'a, E>,
+    pub settings: Settings<'a, E>,
     alarm: Alarm,
     /// The error of the latest attempt.
     last: Option<E>,
     state: State<Fut>,
     value: PhantomData<fn() -> T>,
 }
-
-/// The same with the [`Report`] of what it took; made by [`Execute::with_report`].
-#[must_use = "nothing happens until it is awaited"]
-pub struct Reported<'a, T, E, F, Fut>(pub(super) Execute<'a, T, E, F, Fut>);
 
 enum State<Fut> {
     New,
@@ -102,28 +93,38 @@ enum Step<T, E, Fut> {
     End(Result<Report<T>, ExecuteError<E>>),
 }
 
-impl<T, E, F, Fut> Execute<'_, T, E, F, Fut>
+impl<T, E, F, Fut> Drive<'_, T, E, F, Fut>
 where
     F: FnMut(Attempt) -> Fut,
     Fut: Future<Output = Result<T, E>>,
     E: 'static,
 {
-    pub(super) fn new(gate: Arc<Shared>, call: Call, op: F) -> Self {
+    pub fn new(gate: Arc<Shared>, call: Call, op: F) -> Self {
         let call = gate.priced(call);
         let (alarm, state) = (Alarm::Task(None), State::New);
         let settings = Settings::default();
-        Execute { gate, call, op, settings, alarm, last: None, state, value: PhantomData }
+        Drive { gate, call, op, settings, alarm, last: None, state, value: PhantomData }
     }
 
-    /// Makes the call in this thread, which needs no runtime unless the caller's own future does.
-    ///
-    /// # Errors
-    /// As [`Gate::execute`](crate::Gate::execute).
-    pub fn block(self) -> Result<T, ExecuteError<E>> {
-        self.with_report().block().map(|report| report.value)
+    /// Runs the call in this thread, which parks while the call waits.
+    pub fn block(&mut self) -> Result<Report<T>, ExecuteError<E>> {
+        self.alarm = Alarm::Thread(None);
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            if let Poll::Ready(result) = self.poll(&mut context) {
+                return result;
+            }
+            // A thread that is unparked without cause polls again.
+            match self.alarm.take_due() {
+                Some(due) => std::thread::park_timeout(due.since(self.gate.now())),
+                None => std::thread::park(),
+            }
+        }
     }
 
-    fn drive(&mut self, context: &mut Context<'_>) -> Poll<Result<Report<T>, ExecuteError<E>>> {
+    /// Takes steps until the call waits or ends.
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Report<T>, ExecuteError<E>>> {
         loop {
             let step = match replace(&mut self.state, State::Done) {
                 State::New => self.set_out(),
@@ -320,7 +321,7 @@ where
     fn outcome_of(&mut self, error: &E) -> Outcome {
         match &mut self.settings.classify {
             Some(classify) => classify(error),
-            None => known::outcome_of(error).unwrap_or_else(Outcome::unknown),
+            None => outcome_of(error).unwrap_or_else(Outcome::unknown),
         }
     }
 
@@ -340,71 +341,8 @@ fn exhausted<E>(last: E, why: GaveUp, mut way: Way) -> ExecuteError<E> {
     ExecuteError::Exhausted { attempts, waited, last, why, history: way.course.take_history() }
 }
 
-// The caller's future has a place of its own, and nothing else here is ever pinned.
-impl<T, E, F, Fut> Unpin for Execute<'_, T, E, F, Fut> {}
-
-impl<T, E, F, Fut> Future for Execute<'_, T, E, F, Fut>
-where
-    F: FnMut(Attempt) -> Fut,
-    Fut: Future<Output = Result<T, E>>,
-    E: 'static,
-{
-    type Output = Result<T, ExecuteError<E>>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.drive(context).map_ok(|report| report.value)
-    }
-}
-
-impl<T, E, F, Fut> Reported<'_, T, E, F, Fut>
-where
-    F: FnMut(Attempt) -> Fut,
-    Fut: Future<Output = Result<T, E>>,
-    E: 'static,
-{
-    /// As [`Execute::block`].
-    ///
-    /// # Errors
-    /// As [`Gate::execute`](crate::Gate::execute).
-    pub fn block(mut self) -> Result<Report<T>, ExecuteError<E>> {
-        let call = &mut self.0;
-        call.alarm = Alarm::Thread(None);
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        let mut context = Context::from_waker(&waker);
-        loop {
-            if let Poll::Ready(result) = call.drive(&mut context) {
-                return result;
-            }
-            // Woken without cause it just looks again.
-            match call.alarm.take_due() {
-                Some(due) => std::thread::park_timeout(due.since(call.gate.now())),
-                None => std::thread::park(),
-            }
-        }
-    }
-}
-
-impl<T, E, F, Fut> Future for Reported<'_, T, E, F, Fut>
-where
-    F: FnMut(Attempt) -> Fut,
-    Fut: Future<Output = Result<T, E>>,
-    E: 'static,
-{
-    type Output = Result<Report<T>, ExecuteError<E>>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.drive(context)
-    }
-}
-
-impl<T, E, F, Fut> fmt::Debug for Execute<'_, T, E, F, Fut> {
+impl<T, E, F, Fut> fmt::Debug for Drive<'_, T, E, F, Fut> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Execute").field("call", &self.call).finish_non_exhaustive()
-    }
-}
-
-impl<T, E, F, Fut> fmt::Debug for Reported<'_, T, E, F, Fut> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Reported").field(&self.0).finish()
     }
 }

@@ -9,8 +9,7 @@
 //! ```
 //!
 //! The parts: `course` (what the call has been through, and whether it goes on), `drive` (the one state machine
-//! that asks, runs and waits, for tasks and for threads), `attempt` (what the caller's code sees), `known` (what
-//! errors mean), `settings` (what a caller may say about one call), `ends` (what comes back), `progress` (what is told meanwhile).
+//! that asks, runs and waits, for tasks and for threads), `attempt` (what the caller's code sees), `settings` (what a caller may say about one call), `ends` (what comes back), `progress` (what is told meanwhile).
 //!
 //! # What a drop leaves behind
 //!
@@ -28,10 +27,10 @@
 
 mod alarm;
 mod attempt;
+mod call;
 mod course;
 mod drive;
 mod ends;
-mod known;
 mod progress;
 mod settings;
 mod trace;
@@ -43,9 +42,8 @@ use tidegate_core::Call;
 use crate::gate::Gate;
 
 pub use attempt::{Attempt, KeptPermit};
-pub use drive::{Execute, Reported};
+pub use call::{Execute, Reported};
 pub use ends::{ExecuteError, GaveUp, Report, Tried};
-pub use known::Failed;
 pub use progress::{Progress, ProgressStream};
 
 impl Gate {

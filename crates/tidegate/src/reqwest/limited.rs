@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use ::reqwest::{Request, Response};
 use async_trait::async_trait;
+use http::Extensions;
 use http::header::CONTENT_LENGTH;
-use http::{Extensions, HeaderMap};
 use http_body::Body;
 use reqwest_middleware::{Error, Middleware, Next};
 use tidegate_core::Call;
@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 use super::reply::{from_http, to_http};
 use crate::execute::{Attempt, ExecuteError};
 use crate::gate::Gate;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, of_reqwest};
 use crate::wire::{Content, Meaning, Shown, judge};
 
 /// Lets the requests of a client go when their limits allow, and makes those again that failed; see the
@@ -197,18 +197,8 @@ fn call_of(request: &Request, stated: &Call, gate: &Gate) -> Result<Call, Unacco
 /// What an error means. One of another middleware says nothing.
 fn of_error(error: &Error) -> Option<Outcome> {
     match error {
-        Error::Reqwest(error) => outcome_of(error),
+        Error::Reqwest(error) => of_reqwest(error),
         Error::Middleware(_) => None,
-    }
-}
-
-/// What an error of the client means. One that was made from a reply knows its status.
-pub(crate) fn outcome_of(error: &::reqwest::Error) -> Option<Outcome> {
-    match error.status() {
-        Some(status) => Some(Outcome::reply(status, &HeaderMap::new())),
-        None if error.is_connect() => Some(Outcome::unreached()),
-        None if error.is_builder() || error.is_redirect() || error.is_decode() => None,
-        None => Some(Outcome::failed()),
     }
 }
 

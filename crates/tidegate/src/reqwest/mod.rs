@@ -50,5 +50,4 @@
 mod limited;
 mod reply;
 
-pub(crate) use limited::outcome_of;
 pub use limited::{Attempts, Limited};

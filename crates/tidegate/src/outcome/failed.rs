@@ -9,7 +9,7 @@ use std::error::Error;
 use std::fmt;
 use std::io::{self, ErrorKind};
 
-use crate::outcome::Outcome;
+use super::Outcome;
 
 /// An error that says how its attempt ended, for those who have no error type of their own.
 ///
@@ -62,7 +62,7 @@ impl Error for Failed {
 }
 
 /// How an attempt ended that came to this error, if errors of its type are known here.
-pub(super) fn outcome_of<E: 'static>(error: &E) -> Option<Outcome> {
+pub(crate) fn outcome_of<E: 'static>(error: &E) -> Option<Outcome> {
     let error: &dyn Any = error;
     let error: &(dyn Error + 'static) = if let Some(failed) = error.downcast_ref::<Failed>() {
         failed
@@ -94,11 +94,22 @@ fn of_client(_: &dyn Any) -> Option<&(dyn Error + 'static)> {
 fn of_one(error: &(dyn Error + 'static)) -> Option<Outcome> {
     #[cfg(feature = "reqwest")]
     if let Some(error) = error.downcast_ref::<::reqwest::Error>() {
-        return crate::reqwest::outcome_of(error);
+        return of_reqwest(error);
     }
     match error.downcast_ref::<Failed>() {
         Some(failed) => Some(failed.0.outcome.clone()),
         None => of_io(error.downcast_ref::<io::Error>()?),
+    }
+}
+
+/// Returns what an error of `reqwest` means. An error that was made from a reply knows its status.
+#[cfg(feature = "reqwest")]
+pub(crate) fn of_reqwest(error: &::reqwest::Error) -> Option<Outcome> {
+    match error.status() {
+        Some(status) => Some(Outcome::reply(status, &http::HeaderMap::new())),
+        None if error.is_connect() => Some(Outcome::unreached()),
+        None if error.is_builder() || error.is_redirect() || error.is_decode() => None,
+        None => Some(Outcome::failed()),
     }
 }
 

@@ -5,6 +5,8 @@
 //! which reads it when the permit is finished; until then the outcome keeps as much of it as that takes. Of a
 //! reply that is no error that is nothing: most replies are like this, and end as cheaply as [`Outcome::done`].
 
+mod failed;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +16,11 @@ use tidegate_core::reply::{Reader, Reading, UnixMillis};
 use tidegate_core::retry::{Failure, FailureKind};
 use tidegate_core::vendors::Counting;
 use tidegate_core::{Cost, Dimension};
+
+pub use failed::Failed;
+#[cfg(feature = "reqwest")]
+pub(crate) use failed::of_reqwest;
+pub(crate) use failed::outcome_of;
 
 /// How a call ended: what became of it, and what it really cost, where that is known.
 ///
