@@ -20,7 +20,6 @@
 
 #![warn(missing_docs)]
 
-pub mod acquire;
 pub mod backoff;
 pub mod bucket;
 pub mod chance;
@@ -29,31 +28,24 @@ pub mod config;
 pub mod dispatch;
 pub mod execute;
 pub mod gate;
-mod held;
-pub mod learned;
 pub mod limiter;
 mod lock;
 pub mod outcome;
-pub mod permit;
 pub mod refused;
 #[cfg(feature = "reqwest")]
 pub mod reqwest;
 mod retry_after;
 mod rules;
 mod salt;
-mod seats;
 pub mod simple;
 #[cfg(feature = "sqlite")]
 pub mod state;
-mod timer;
 #[cfg(feature = "tower")]
 pub mod tower;
-mod tray;
 pub mod window;
 #[cfg(feature = "wire")]
 pub mod wire;
 
-pub use acquire::Acquire;
 pub use async_trait::async_trait;
 pub use backoff::{BackoffWindow, Key, Registry};
 pub use bucket::TokenBucket;
@@ -62,11 +54,9 @@ pub use clock::{Clock, ClockSource, ManualClock, SystemClock};
 pub use config::{Config, ConfigError};
 pub use dispatch::{Dispatch, DispatchBuilder, DispatchError, DispatchSnapshot};
 pub use execute::{Attempt, Execute, ExecuteError, GaveUp, Progress, ProgressStream, Report};
-pub use gate::{Gate, GateBuilder};
-pub use learned::Explanation;
+pub use gate::{Acquire, Explanation, Gate, GateBuilder, Permit};
 pub use limiter::{InvalidLimit, RateLimitError, RateLimiter};
 pub use outcome::{Failed, Outcome};
-pub use permit::Permit;
 pub use refused::Refused;
 pub use retry_after::retry_after;
 pub use simple::RateLimitConfig;

@@ -5,14 +5,13 @@ use std::time::Duration;
 use tidegate_core::config::{RateLimit, ServiceConfig};
 use tidegate_core::{Algorithm, Call, Config, Dimension, MAX_UNITS, Rate};
 
-use crate::gate::Gate;
 use crate::limiter::InvalidLimit;
 
 /// The name of the one service of a simple gate. Calls need not know it.
 const SERVICE: &str = "simple";
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What a [simple gate](Gate::simple) allows, and how it retries.
+/// What a [simple gate](crate::Gate::simple) allows, and how it retries.
 ///
 /// ```
 /// use tidegate::{Gate, RateLimitConfig};
@@ -47,32 +46,6 @@ impl Default for RateLimitConfig {
             max_delay: MINUTE,
             jitter_factor: 0.1,
         }
-    }
-}
-
-impl Gate {
-    /// A gate over one budget of tokens, with retries.
-    ///
-    /// A call costs one token, unless it states its [`tokens`](Call::tokens), and need name no service: its limit
-    /// is `simple/tokens/1m`.
-    ///
-    /// ```
-    /// use tidegate::{Call, Gate, RateLimitConfig};
-    ///
-    /// let gate = Gate::simple(RateLimitConfig::default())?;
-    /// let permit = gate.try_acquire(Call::default()).expect("there are a thousand");
-    /// let another = gate.try_acquire(Call::default().tokens(250)).expect("and still enough");
-    /// assert_eq!(gate.limit("simple/tokens/1m").expect("known").used, 251);
-    /// # Ok::<(), tidegate::InvalidLimit>(())
-    /// ```
-    ///
-    /// # Errors
-    /// If a number makes no sense: its field is named.
-    pub fn simple(config: RateLimitConfig) -> Result<Gate, InvalidLimit> {
-        Gate::builder().simple(config)?.build().map_err(|error| {
-            // The numbers were all looked at; what is left is in none of them.
-            InvalidLimit::new("config", error, "the gate could not be built from it")
-        })
     }
 }
 

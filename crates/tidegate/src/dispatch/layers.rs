@@ -12,12 +12,12 @@ use tidegate_core::{Call, Engine, MAX_UNITS, Nanos};
 use super::by_key::ByKey;
 use super::settings::{SERVICE, Settings};
 use super::snapshot::DispatchSnapshot;
-use crate::acquire::Acquire;
 use crate::backoff::{BackoffWindow, Followed, Key, Watch};
 use crate::clock::ClockSource;
 use crate::config::Config;
+use crate::gate::Acquire;
 use crate::gate::Gate;
-use crate::permit::Permit;
+use crate::gate::Permit;
 
 /// The dispatches of the process by key.
 pub(super) static BY_KEY: ByKey<Layers> = ByKey::new();
@@ -79,7 +79,7 @@ impl Layers {
     pub fn set_backoff(&self, span: Duration) {
         // This dispatch is told of it like all the others.
         self.limiter().set(span);
-        self.gate.shared.act(|engine, now| {
+        self.gate.shared.with(|engine, now| {
             // Whoever set a longer one may be about to tell.
             self.catch_up(engine, now);
             if span.is_zero() {
@@ -90,7 +90,7 @@ impl Layers {
 
     pub fn clear_backoff(&self) {
         self.limiter().clear();
-        self.gate.shared.act(|engine, now| {
+        self.gate.shared.with(|engine, now| {
             self.catch_up(engine, now);
             // The window may have passed already, and left its tail.
             engine.clear_backoff(SERVICE, now);
@@ -98,7 +98,7 @@ impl Layers {
     }
 
     pub fn snapshot(&self) -> DispatchSnapshot {
-        self.gate.shared.act(|engine, now| {
+        self.gate.shared.with(|engine, now| {
             self.catch_up(engine, now);
             DispatchSnapshot::of(engine, now)
         })
@@ -124,7 +124,7 @@ impl Layers {
 
 impl Watch for Layers {
     fn changed(&self) {
-        self.gate.shared.act(|engine, now| self.catch_up(engine, now));
+        self.gate.shared.with(|engine, now| self.catch_up(engine, now));
     }
 }
 

@@ -6,8 +6,7 @@ use std::task::{Context, Poll, ready};
 use tidegate_core::Nanos;
 use tokio::time::{Sleep, sleep_until};
 
-use crate::gate::Shared;
-use crate::timer::Sleeper;
+use crate::gate::{Shared, Sleeper};
 
 #[derive(Debug)]
 pub(super) enum Alarm {

@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 use tidegate_core::engine::{AT_ONCE, Departure};
 use tidegate_core::{Cost, Nanos};
 
+use crate::gate::Permit;
 use crate::gate::Shared;
 use crate::outcome::Outcome;
-use crate::permit::Permit;
 
 /// One attempt at a call: which one it is, and where to say how it ended.
 ///
@@ -91,7 +91,7 @@ impl Attempt {
         if let Some(departure) = self.departure
             && self.gate.now().since(self.granted_at) >= AT_ONCE
         {
-            self.gate.act(|engine, now| engine.left(departure, now));
+            self.gate.with(|engine, now| engine.left(departure, now));
         }
     }
 

@@ -26,10 +26,8 @@ use super::ends::{ExecuteError, GaveUp, Report};
 use super::progress::Progress;
 use super::settings::Settings;
 use super::trace;
-use crate::acquire::{Acquire, Turn, Unpark};
-use crate::gate::Shared;
+use crate::gate::{Acquire, Permit, QueueTerms, Shared, Unpark};
 use crate::outcome::{Outcome, outcome_of};
-use crate::permit::Permit;
 use crate::refused::Refused;
 use crate::rules::Rules;
 
@@ -173,8 +171,8 @@ where
     fn queue(&mut self, mut acquire: Acquire, mut way: Way, context: &mut Context<'_>) -> Step<T, E, Fut> {
         // A new call is refused at once where one that is tried again waits, as for a breaker that is open.
         let arrived = way.course.has_been_granted().then_some(way.arrived);
-        let turn = || Some(Turn { arrived, timeout: way.course.queue_time(way.entered) });
-        match acquire.poll_turn(context, self.alarm.sleeper(), turn) {
+        let terms = || Some(QueueTerms { arrived, timeout: way.course.queue_time(way.entered) });
+        match acquire.poll_with(context, self.alarm.sleeper(), terms) {
             Poll::Ready(Ok(permit)) => self.begin(permit, way),
             Poll::Ready(Err(refused)) => Step::End(Err(self.turned_down(refused, way))),
             Poll::Pending => {

@@ -1,77 +1,79 @@
-//! What all clones of a gate, its permits and its waiting calls share: one engine, one lock, one timer.
+//! What all clones of a gate, its permits and its waiting calls share: one engine behind one lock.
 //!
-//! Every decision is made by the engine under one lock that is held for well under a microsecond; nothing is
-//! awaited and nobody is woken while it is held. A verdict is put into the waiting call's seat under the
-//! lock, and the call is woken after it is released. So a call that is dropped finds, under the same lock,
-//! either that it still waits (and is taken out) or that its verdict is in its seat (and a permit in it is
-//! given back): there is no third case.
+//! # The lock protocol
 //!
-//! Hundreds may be let go at once, and nobody waits for that: one that was woken takes its verdict from its seat
-//! without the gate's lock (see `seats`), and who comes meanwhile leaves its call to the one at work (see `tray`).
+//! Every decision is made by the engine under one lock. The lock is held for well under a microsecond, unless one change
+//! grants hundreds of calls. Nothing is awaited and no waker is woken while it is held. There are four ways in:
+//!
+//! | verb | used by | what it does with the lock |
+//! |---|---|---|
+//! | [`try_fast`](Shared::try_fast) | `try_acquire` | takes it; a call that fits and passes no queue costs one admission and no output |
+//! | [`enqueue_or_hand_off`](Shared::enqueue_or_hand_off) | `acquire` | tries it; if it is taken, pushes the call onto the hand-off queue |
+//! | [`release`](Shared::release) | a dropped permit | tries it; if it is taken and the release frees nothing that a call waits for, pushes the grant |
+//! | [`with`](Shared::with) | all else | takes it, runs a closure on the engine at the present time |
+//!
+//! Every way out is the same. Before the lock is released, `publish` hands out what the engine has to say: decisions go
+//! to the wait slots of their calls, the timer gets the next wake-up time, and the lender's thread is woken if promises
+//! are due. After the lock is released, the wakers of decided calls are woken, and the event listener is notified.
+//! `publish` is skipped if no call waits and there is no output, which is the common case of `try_fast` and `release`.
+//!
+//! # What can interleave
+//!
+//! * *A waiting call is dropped while it is decided.* Decisions are stored under the lock. A call that is dropped takes the
+//!   same lock and finds either that it still waits (and is withdrawn) or that its decision is in its slot (and a grant
+//!   in it is cancelled). There is no third case.
+//! * *A woken call polls while the lock is taken.* It reads its decision from its slot, without the gate's lock (see
+//!   `wait_slots`).
+//! * *A call arrives, or ends, while the lock is taken.* See `hand_off`. The holder drains the calls before it unlocks; the
+//!   next holder settles the releases as its first step ([`lock`](Shared::lock)).
+//! * *A slot of the engine's queue is reused at once.* So decisions are published before a new ticket is noted: an
+//!   older decision could name the same place.
+//! * *The clock* is read under the lock: see `engine_clock`.
+//!
+//! Order of locks: `rules`, then `inner`, then the hand-off queue, then one wait slot. `outputs` is never held together with
+//! `inner`.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::task::Waker;
-use std::time::{Duration, SystemTime};
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use tidegate_core::Outputs;
-use tidegate_core::engine::{Arrived, ChangeError, Ended, LimitStatus, ServiceCounts};
-use tidegate_core::reply::UnixMillis;
-use tidegate_core::retry::Failure;
-use tidegate_core::{Call, Engine, Grant, Nanos, Refusal};
+use tidegate_core::engine::ChangeError;
+use tidegate_core::{Admission, Call, Engine, Grant, Nanos, Reason, Refusal, Verdict};
 
-use super::waiting::Newcomer;
+use super::engine_clock::{EngineClock, wake_at};
+use super::hand_off::HandOff;
+use super::inner::{Enqueued, HandedOff, Inner, QueueTerms, Waiting};
+use super::persistence::Persistence;
+use super::timer::Timer;
+use super::wait_slots::WaitSlots;
 use crate::chance::Chance;
 use crate::clock::ClockSource;
 use crate::config::Config;
-use crate::outcome::Outcome;
-use crate::permit::Permit;
 use crate::refused::Refused;
 use crate::rules::Rules;
-use crate::seats::{Seats, Usher};
-use crate::simple::priced;
-use crate::timer::Timer;
-use crate::tray::Tray;
 
-/// How long a call waits if neither it nor the config says.
-const TIMEOUT: Duration = Duration::from_secs(60);
+/// How often a lock holder drains the hand-off queue before it leaves the rest to the next one.
+const DRAINS: u32 = 8;
 
 /// What all clones of a gate, its permits and its waiting calls share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(super) inner: Mutex<Inner>,
-    pub(super) seats: Seats,
-    pub(super) tray: Tray<Newcomer, Grant>,
-    /// What the engine's time is ahead of the clock, in nanoseconds (or behind it, as two's complement): what the clock
-    /// lost when it was reset, and what passed before it was made. Changed under the lock only; see `time`.
-    pub(super) ahead: AtomicU64,
-    /// What the config says about calls that failed. Whoever needs both locks takes this one first.
-    rules: RwLock<Arc<Rules>>,
-    pub(super) clock: ClockSource,
+    pub(super) slots: WaitSlots,
+    pub(super) hand_off: HandOff<HandedOff, Grant>,
+    pub(super) clock: EngineClock,
+    /// What the config says about calls that failed. A thread that needs both locks takes this one first.
+    pub(super) rules: RwLock<Arc<Rules>>,
     pub chance: Chance,
     /// Whether a call that states no tokens costs one.
     pub simple: bool,
     pub timer: Arc<Timer>,
-    /// How much output calls have had. Held for moments, and with no other lock.
+    /// How much output calls have had. Held for moments.
     pub outputs: Mutex<Outputs>,
-    #[cfg(feature = "sqlite")]
-    pub state: Option<super::Kept>,
-    /// Woken when there is something to tell of.
-    pub noticed: tokio::sync::Notify,
-}
-
-#[derive(Debug)]
-pub(super) struct Inner {
-    pub(super) engine: Engine,
-    pub(super) usher: Usher,
-    /// Empty, and ready for the tray.
-    pub(super) came: Vec<Newcomer>,
-    ended: Vec<Grant>,
-    /// What the timer was last told.
-    pub(super) armed: Option<Nanos>,
-    /// When the wall clock is to be looked at; never, if no limit follows a calendar.
-    pub(super) wall_due: Nanos,
+    pub(super) persistence: Option<Persistence>,
+    /// Notified when there are events.
+    pub(super) noticed: tokio::sync::Notify,
 }
 
 impl Shared {
@@ -83,229 +85,76 @@ impl Shared {
         refusals_count: bool,
         since: Option<Nanos>,
     ) -> Result<Shared, ChangeError> {
-        let wall = clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let now = clock.now();
-        let ahead = since.map_or(0, |since| since.0.wrapping_sub(now.0));
-        let engine = Engine::new(&config, Nanos(now.0.wrapping_add(ahead)), wall)?;
-        let inner = Mutex::new(Inner {
-            engine,
-            usher: Usher::default(),
-            came: Vec::new(),
-            ended: Vec::new(),
-            armed: None,
-            wall_due: Nanos::ZERO,
-        });
-        let rules = RwLock::new(Arc::new(Rules::new(config, refusals_count, &Rules::default())));
-        let outputs = Mutex::default();
+        let (clock, now) = EngineClock::new(clock, since);
+        let inner = Mutex::new(Inner::new(Engine::new(&config, now, clock.wall())?));
         Ok(Shared {
             inner,
-            seats: Seats::default(),
-            tray: Tray::default(),
-            ahead: AtomicU64::new(ahead),
-            rules,
+            slots: WaitSlots::default(),
+            hand_off: HandOff::default(),
             clock,
+            rules: RwLock::new(Arc::new(Rules::new(config, refusals_count, &Rules::default()))),
             chance,
             simple,
             timer: Arc::default(),
-            outputs,
+            outputs: Mutex::default(),
+            persistence: None,
             noticed: tokio::sync::Notify::new(),
-            #[cfg(feature = "sqlite")]
-            state: None,
         })
     }
 
-    pub fn reconfigure(&self, config: &Config) -> Result<(), ChangeError> {
-        // Held meanwhile, so that of two configs that come at once both sides keep the same one.
-        let mut rules = self.rules.write();
-        self.act(|engine, now| engine.reconfigure(config, now))?;
-        // It may have calendar limits now.
-        self.inner.lock().wall_due = Nanos::ZERO;
-        *rules = Arc::new(rules.under(config.clone()));
-        Ok(())
-    }
-
-    pub fn set_rate(&self, name: &str, rate: &tidegate_core::config::RateLimit) -> Result<(), ChangeError> {
-        self.act(|engine, now| engine.set_rate(name, rate, now))?;
-        // It may follow a calendar now.
-        self.inner.lock().wall_due = Nanos::ZERO;
-        Ok(())
-    }
-
-    /// Apart, since the way of all other calls is shorter without it.
-    #[inline(never)]
-    pub fn try_acquire_priced(self: &Arc<Shared>, call: &Call) -> Result<Permit, Refused> {
-        self.try_acquire(&self.priced(call.clone()))
-    }
-
-    pub fn try_acquire(self: &Arc<Shared>, call: &Call) -> Result<Permit, Refused> {
+    /// Admits a call now or refuses it. `permit` makes the permit of a grant and of the model that the call asks for;
+    /// it runs after the lock is released.
+    #[inline(always)]
+    pub fn try_fast<P>(
+        &self,
+        call: &Call,
+        permit: impl FnOnce(Grant, Option<Arc<str>>) -> P,
+    ) -> Result<P, Refused> {
         let mut inner = self.lock();
         let now = self.present(&mut inner);
         match inner.engine.admit_at_sight(call, now) {
-            Some(grant) => Ok(self.permit(inner, grant, call)),
-            None => self.try_acquire_by_rank(inner, call, now),
+            Some(grant) => Ok(self.granted(inner, grant, call, permit)),
+            None => self.try_ranked(inner, call, now, permit),
         }
     }
 
+    /// Admits a call that may have to pass a queue. Out of line, so that the fast path stays short.
     #[inline(never)]
-    fn try_acquire_by_rank(
-        self: &Arc<Shared>,
+    fn try_ranked<P>(
+        &self,
         mut inner: MutexGuard<'_, Inner>,
         call: &Call,
         now: Nanos,
-    ) -> Result<Permit, Refused> {
+        permit: impl FnOnce(Grant, Option<Arc<str>>) -> P,
+    ) -> Result<P, Refused> {
         match inner.engine.try_admit(call, now) {
-            Ok(grant) => Ok(self.permit(inner, grant, call)),
+            Ok(grant) => Ok(self.granted(inner, grant, call, permit)),
             Err(refusal) => {
-                self.hand_out(inner);
+                self.unlock(inner);
                 Err(self.refused(self.unless_unavailable(refusal)))
             }
         }
     }
 
     #[inline(always)]
-    fn permit(self: &Arc<Shared>, inner: MutexGuard<'_, Inner>, grant: Grant, call: &Call) -> Permit {
+    fn granted<P>(
+        &self,
+        inner: MutexGuard<'_, Inner>,
+        grant: Grant,
+        call: &Call,
+        permit: impl FnOnce(Grant, Option<Arc<str>>) -> P,
+    ) -> P {
         let model = inner.engine.unknown_model(&grant, call);
-        self.hand_out(inner);
-        Permit::new(grant, Duration::ZERO, model, self.clone())
+        self.unlock(inner);
+        permit(grant, model)
     }
 
-    /// The call as this gate counts it.
-    pub fn priced(&self, call: Call) -> Call {
-        if self.simple { priced(&call).unwrap_or(call) } else { call }
-    }
-
-    /// A call comes that may be made more than once: its rank in the queue, and how long it may wait in all.
-    pub fn arrive(&self, call: &Call) -> (Arrived, Duration) {
-        self.act(|engine, now| (engine.arrived(now), timeout_of(call, engine)))
-    }
-
-    /// A call ended, and nothing is known about it.
-    #[inline]
-    pub fn release(&self, grant: Grant) {
-        match self.inner.try_lock() {
-            Some(mut inner) => {
-                if let Err(grant) = inner.engine.finish_unnoticed(grant) {
-                    self.release_and_look(inner, grant);
-                }
-            }
-            None => self.release_later(grant),
-        }
-    }
-
-    /// Somebody else holds the lock.
-    #[cold]
-    fn release_later(&self, grant: Grant) {
-        if grant.is_quiet() {
-            self.tray.end(grant);
-        } else {
-            self.release_and_look(self.lock(), grant);
-        }
-    }
-
-    #[inline(never)]
-    fn release_and_look(&self, mut inner: MutexGuard<'_, Inner>, grant: Grant) {
-        let now = self.time(&mut inner);
-        inner.engine.finish(grant, None, now);
-        self.hand_out(inner);
-    }
-
-    /// What an outcome comes to: for the engine, and for trying again.
-    pub fn read(&self, grant: Option<&Grant>, outcome: Outcome) -> (Ended, Failure) {
-        match outcome.into_known() {
-            Ok(known) => known,
-            Err(unread) => {
-                let inner = self.lock();
-                let service = grant.and_then(|grant| inner.engine.service_of(grant)).map(str::to_owned);
-                drop(inner);
-                let (rules, service) = (self.rules(), service.unwrap_or_default());
-                unread.read(&rules.reader(&service), rules.counting(&service), self.unix())
-            }
-        }
-    }
-
-    /// The output that a call is expected to have, from experience; never more than it asks for.
-    #[cfg(feature = "wire")]
-    pub fn expected_output(&self, call: &Call, asked: &tidegate_core::request::Asked) -> Option<u64> {
-        let mut outputs = self.outputs.lock();
-        let most = asked.estimate.max_output;
-        if let Some(most) = most {
-            outputs.asks(call, most);
-        }
-        outputs.expected(call).map(|expected| most.map_or(expected, |most| expected.min(most)))
-    }
-
-    /// The head of a reply tells of limits though the call goes on.
-    pub fn hear(&self, grant: &Grant, outcome: Outcome) {
-        let (ended, _) = self.read(Some(grant), outcome);
-        if !ended.told.is_empty() {
-            self.act(|engine, now| engine.hear(grant, &ended, now));
-        }
-    }
-
-    /// A call ended so.
-    pub fn end(&self, grant: Grant, ended: &Ended) {
-        self.act(|engine, now| engine.end_call(grant, ended, now));
-    }
-
-    pub fn cancel(&self, grant: Grant) {
-        self.act(|engine, now| engine.cancel(grant, now));
-    }
-
-    /// Does what is due.
-    pub fn advance(&self) {
-        self.act(|engine, now| engine.advance(now));
-    }
-
-    pub fn counts(&self, service: &str) -> Option<ServiceCounts> {
-        self.lock().engine.counts(service)
-    }
-
-    pub fn limit(&self, name: &str) -> Option<LimitStatus> {
-        self.act(|engine, now| engine.limit(name, now))
-    }
-
-    /// Of the rates that bound a call, how much is left where the smallest share of it is.
-    pub fn tightest(&self, call: &Call) -> Option<u64> {
-        self.act(|engine, now| {
-            let passages = engine.passages(call, now).ok()?;
-            let mut stands = Vec::with_capacity(passages.len());
-            engine.stands(call, now, &mut stands);
-            let rates = passages.iter().zip(&stands).filter(|(passage, _)| !passage.terms.is_in_flight());
-            let left = rates.map(|(passage, stand)| {
-                let most = passage.terms.most();
-                (most.saturating_sub(stand.used), most)
-            });
-            let share = |left: u64, most: u64| left as f64 / most as f64;
-            let tightest = left.min_by(|one, other| share(one.0, one.1).total_cmp(&share(other.0, other.1)));
-            tightest.map(|(left, _)| left)
-        })
-    }
-
-    pub fn waiting(&self) -> usize {
-        self.lock().engine.waiting()
-    }
-
-    /// What the config says about calls that failed.
-    pub fn rules(&self) -> Arc<Rules> {
-        self.rules.read().clone()
-    }
-
-    /// The wall clock, for what replies say about time.
-    fn unix(&self) -> UnixMillis {
-        UnixMillis(i64::try_from(self.wall().as_millis()).unwrap_or(i64::MAX))
-    }
-
-    pub fn refused(&self, refusal: Refusal) -> Refused {
-        let reset = refusal.reset.map(|reset| self.clock.wall() + reset.since(self.now()));
-        Refused::new(refusal, reset)
-    }
-
-    /// Does something with the engine at the present time, and hands out what came of it.
-    pub fn act<T>(&self, what: impl FnOnce(&mut Engine, Nanos) -> T) -> T {
-        let (result, noticed) = self.work(self.inner.lock(), |inner, now, wakers| {
-            let result = what(&mut inner.engine, now);
+    /// Runs `work` on the engine at the present time, and publishes what came of it.
+    pub fn with<T>(&self, work: impl FnOnce(&mut Engine, Nanos) -> T) -> T {
+        let (result, noticed) = self.locked(self.inner.lock(), |inner, now, wakers| {
+            let result = work(&mut inner.engine, now);
             let noticed = inner.engine.take_notice();
-            self.deliver_if_any(inner, wakers);
+            self.publish_if_any(inner, wakers);
             (result, noticed)
         });
         if noticed {
@@ -314,131 +163,245 @@ impl Shared {
         result
     }
 
-    /// Does some work with the lock, and wakes whom it says. Who comes meanwhile is seen to before the lock is left.
-    pub(super) fn work<T>(
+    /// Queues a call. If the lock is taken, leaves the call to the lock holder.
+    pub fn enqueue_or_hand_off(
         &self,
-        mut inner: MutexGuard<'_, Inner>,
-        work: impl FnOnce(&mut Inner, Nanos, &mut Vec<Waker>) -> T,
-    ) -> T {
-        if self.tray.has_ended() {
-            self.see_to_ended(&mut inner);
-        }
-        self.tray.open();
-        let now = self.present(&mut inner);
-        let mut wakers = Vec::new();
-        let result = work(&mut inner, now, &mut wakers);
-        self.see_to_newcomers(&mut inner, &mut wakers);
-        drop(inner);
-        wake(wakers);
-        result
+        call: &Call,
+        terms: Option<QueueTerms>,
+        waker: &Waker,
+    ) -> Result<Enqueued, Refusal> {
+        let inner = match self.inner.try_lock() {
+            Some(inner) => inner,
+            None => match self.hand_off(call, terms, waker) {
+                Some(waiting) => return Ok(Enqueued::Waiting(waiting)),
+                None => self.inner.lock(),
+            },
+        };
+        self.locked(inner, |inner, now, wakers| {
+            let admission = self.admit(inner, call, terms, now, wakers)?;
+            Ok(match admission {
+                Admission::Granted(grant) => Enqueued::Granted(grant),
+                Admission::Waiting(ticket) => {
+                    let slot = self.hand_off.take_slot();
+                    self.slots.occupy(slot, waker.clone());
+                    inner.slot_index.note(slot, ticket);
+                    Enqueued::Waiting(Waiting { slot, since: now })
+                }
+            })
+        })
     }
 
-    /// The same for what lets nobody go.
-    #[cfg(feature = "sqlite")]
-    pub fn act_quietly<T>(&self, what: impl FnOnce(&mut Engine, Nanos) -> T) -> T {
-        let mut inner = self.lock();
-        let now = self.time(&mut inner);
-        what(&mut inner.engine, now)
+    /// Pushes a call onto the hand-off queue, if a lock holder is certain to drain it.
+    #[cold]
+    fn hand_off(&self, call: &Call, terms: Option<QueueTerms>, waker: &Waker) -> Option<Waiting> {
+        let (call, waker) = (call.clone(), waker.clone());
+        // Only says since when the call waits: the lock holder dates the call when it drains it.
+        let since = self.clock.reading();
+        let slot = self.hand_off.push_call(|slot| {
+            self.slots.occupy(slot, waker);
+            HandedOff { call, terms, slot }
+        })?;
+        Some(Waiting { slot, since })
     }
 
-    /// Hands out what came of something that was done.
+    /// Releases a grant of whose call nothing is known.
     #[inline]
-    fn hand_out(&self, inner: MutexGuard<'_, Inner>) {
-        if concerns_others(&inner) {
-            self.hand_out_verdicts(inner);
+    pub fn release(&self, grant: Grant) {
+        match self.inner.try_lock() {
+            Some(mut inner) => {
+                if let Err(grant) = inner.engine.finish_unnoticed(grant) {
+                    self.release_and_publish(inner, grant);
+                }
+            }
+            None => self.release_contended(grant),
+        }
+    }
+
+    /// Releases a grant while another thread holds the lock.
+    #[cold]
+    fn release_contended(&self, grant: Grant) {
+        if grant.is_quiet() {
+            self.hand_off.push_release(grant);
+        } else {
+            self.release_and_publish(self.lock(), grant);
         }
     }
 
     #[inline(never)]
-    fn hand_out_verdicts(&self, mut inner: MutexGuard<'_, Inner>) {
-        let mut wakers = Vec::new();
-        self.deliver(&mut inner, &mut wakers);
-        drop(inner);
-        wake(wakers);
+    fn release_and_publish(&self, mut inner: MutexGuard<'_, Inner>, grant: Grant) {
+        let now = self.clock.now(&inner.engine);
+        inner.engine.finish(grant, None, now);
+        self.unlock(inner);
     }
 
-    pub(super) fn deliver_if_any(&self, inner: &mut Inner, wakers: &mut Vec<Waker>) {
-        if concerns_others(inner) {
-            self.deliver(inner, wakers);
-        }
-    }
-
-    /// Takes the lock, and what lies ready for whoever does.
+    /// Takes the lock, and settles the releases that were handed off.
     #[inline(always)]
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         let mut inner = self.inner.lock();
-        if self.tray.has_ended() {
-            self.see_to_ended(&mut inner);
+        if self.hand_off.has_releases() {
+            self.settle_releases(&mut inner);
         }
         inner
     }
 
     #[inline(never)]
-    fn see_to_ended(&self, inner: &mut Inner) {
-        let mut ended = std::mem::take(&mut inner.ended);
-        self.tray.take_ended(&mut ended);
-        for grant in ended.drain(..) {
-            if let Err(grant) = inner.engine.finish_unnoticed(grant) {
-                let now = inner.engine.now();
-                inner.engine.finish(grant, None, now);
-            }
-        }
-        inner.ended = ended;
+    fn settle_releases(&self, inner: &mut Inner) {
+        let mut released = std::mem::take(&mut inner.released);
+        self.hand_off.take_releases(&mut released);
+        inner.settle(&mut released);
+        inner.released = released;
     }
 
-    /// Puts verdicts where their calls find them, and sets the timer. Whom to wake is for the caller, once the
-    /// lock is free.
-    pub(super) fn deliver(&self, inner: &mut Inner, wakers: &mut Vec<Waker>) {
-        self.see_to_pages(inner);
-        let Inner { engine, usher, armed, wall_due, .. } = inner;
-        let decide = |(ticket, verdict)| self.seats.decide(usher.seat_of(ticket), verdict);
+    /// Runs `work` under the lock, drains the hand-off queue, unlocks, and wakes the calls that were decided.
+    pub(super) fn locked<T>(
+        &self,
+        mut inner: MutexGuard<'_, Inner>,
+        work: impl FnOnce(&mut Inner, Nanos, &mut Vec<Waker>) -> T,
+    ) -> T {
+        if self.hand_off.has_releases() {
+            self.settle_releases(&mut inner);
+        }
+        self.hand_off.open();
+        let now = self.present(&mut inner);
+        let mut wakers = Vec::new();
+        let result = work(&mut inner, now, &mut wakers);
+        self.drain_calls(&mut inner, &mut wakers);
+        drop(inner);
+        wake(wakers);
+        result
+    }
+
+    /// Admits or queues the calls that arrived while the lock was taken, in order of arrival.
+    fn drain_calls(&self, inner: &mut Inner, wakers: &mut Vec<Waker>) {
+        let mut calls = std::mem::take(&mut inner.calls);
+        for drain in 1..=DRAINS {
+            self.hand_off.take_calls(&mut calls, drain == DRAINS);
+            if calls.is_empty() {
+                break;
+            }
+            let now = self.clock.now(&inner.engine);
+            for HandedOff { call, terms, slot } in calls.drain(..) {
+                let verdict = match self.admit(inner, &call, terms, now, wakers) {
+                    Ok(Admission::Waiting(ticket)) => {
+                        inner.slot_index.note(slot, ticket);
+                        continue;
+                    }
+                    Ok(Admission::Granted(grant)) => Verdict::Granted(grant),
+                    Err(refusal) => Verdict::Refused(refusal),
+                };
+                wakers.extend(self.slots.decide(slot, verdict));
+            }
+        }
+        inner.calls = calls;
+    }
+
+    /// Has the engine admit, queue or refuse a call that is ready to wait.
+    fn admit(
+        &self,
+        inner: &mut Inner,
+        call: &Call,
+        terms: Option<QueueTerms>,
+        now: Nanos,
+        wakers: &mut Vec<Waker>,
+    ) -> Result<Admission, Refusal> {
+        let admission = inner.enqueue(call, terms, now);
+        // Before the ticket is noted: a call that went meanwhile may have had the same place in the queue.
+        self.publish(inner, wakers);
+        match admission {
+            Ok(Admission::Waiting(ticket))
+                if self.refuses_to_wait() && inner.engine.withdraw(ticket, now) =>
+            {
+                // Its place may have been in the way of other calls, and the next change may be far away.
+                self.publish(inner, wakers);
+                Err(Refusal::bare(Reason::Unavailable))
+            }
+            admission => admission,
+        }
+    }
+
+    /// Publishes what the engine has to say: wakes the lender's thread, stores decisions, sets the timer. The caller wakes
+    /// `wakers` once the lock is released.
+    pub(super) fn publish(&self, inner: &mut Inner, wakers: &mut Vec<Waker>) {
+        if let Some(persistence) = &self.persistence {
+            persistence.request_writes(&mut inner.engine);
+        }
+        let Inner { engine, slot_index, armed, wall_due, .. } = inner;
+        let decide = |(ticket, verdict)| self.slots.decide(slot_index.slot_of(ticket), verdict);
         wakers.extend(engine.verdicts().filter_map(decide));
-        let wake = self.wake_at(engine, *wall_due);
+        let wake = wake_at(engine, *wall_due);
         if *armed != wake {
             *armed = wake;
             self.timer.set(wake);
         }
     }
-}
 
-#[cfg(not(feature = "sqlite"))]
-impl Shared {
-    #[inline(always)]
-    #[allow(clippy::unused_self, reason = "there is no state without the feature")]
-    fn see_to_pages(&self, _inner: &mut Inner) {}
+    pub(super) fn publish_if_any(&self, inner: &mut Inner, wakers: &mut Vec<Waker>) {
+        if inner.has_output() {
+            self.publish(inner, wakers);
+        }
+    }
 
-    #[inline(always)]
-    #[allow(clippy::unused_self, reason = "there is no state without the feature")]
-    pub(super) fn refuses_to_wait(&self) -> bool {
-        false
+    /// Publishes, if there is anything, and releases the lock.
+    #[inline]
+    fn unlock(&self, inner: MutexGuard<'_, Inner>) {
+        if inner.has_output() {
+            self.publish_and_unlock(inner);
+        }
+    }
+
+    #[inline(never)]
+    fn publish_and_unlock(&self, mut inner: MutexGuard<'_, Inner>) {
+        let mut wakers = Vec::new();
+        self.publish(&mut inner, &mut wakers);
+        drop(inner);
+        wake(wakers);
+    }
+
+    /// Returns whether no call may begin to wait: the lender will grant nothing.
+    fn refuses_to_wait(&self) -> bool {
+        self.persistence.as_ref().is_some_and(|persistence| persistence.refuses_to_wait())
+    }
+
+    /// Returns the refusal, with another reason if the call would wait for a lender that grants nothing.
+    fn unless_unavailable(&self, refusal: Refusal) -> Refusal {
+        let waits = matches!(refusal.reason, Reason::Timeout | Reason::Hopeless);
+        if waits && self.refuses_to_wait() {
+            Refusal { reason: Reason::Unavailable, ..refusal }
+        } else {
+            refusal
+        }
+    }
+
+    /// Returns the refusal with its reset as a time of the wall clock.
+    pub fn refused(&self, refusal: Refusal) -> Refused {
+        let reset = refusal.reset.map(|reset| self.clock.wall_time() + reset.since(self.now()));
+        Refused::new(refusal, reset)
+    }
+
+    /// Returns the engine's time.
+    pub fn now(&self) -> Nanos {
+        self.clock.now(&self.lock().engine)
     }
 
     #[inline(always)]
-    #[allow(clippy::unused_self, reason = "there is no state without the feature")]
-    fn unless_unavailable(&self, refusal: Refusal) -> Refusal {
-        refusal
+    fn present(&self, inner: &mut Inner) -> Nanos {
+        self.clock.present(&mut inner.engine, &mut inner.wall_due)
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
         self.timer.close();
-        #[cfg(feature = "sqlite")]
-        self.leave_state();
+        if let Some(persistence) = &self.persistence {
+            let facts = persistence.facts_due(&self.outputs, true);
+            let mut inner = self.lock();
+            let now = self.clock.now(&inner.engine);
+            persistence.leave(&mut inner.engine, now, facts);
+        }
     }
 }
 
-/// Whether something that was done may be of concern to anybody else.
-#[inline]
-fn concerns_others(inner: &Inner) -> bool {
-    inner.engine.waiting() > 0 || inner.engine.has_verdicts() || inner.engine.has_pages()
-}
-
-/// How long a call may wait: as it says itself, else as the config says.
-pub(super) fn timeout_of(call: &Call, engine: &Engine) -> Duration {
-    call.stated_timeout().or_else(|| engine.timeout_of(call.service())).unwrap_or(TIMEOUT)
-}
-
+/// Wakes decided calls. The caller holds no lock: a waker may run foreign code.
 pub(super) fn wake(wakers: Vec<Waker>) {
     for waker in wakers {
         waker.wake();

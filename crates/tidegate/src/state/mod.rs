@@ -26,11 +26,12 @@
 mod commits;
 mod file;
 mod folder;
-mod keeper;
 mod moment;
+mod port;
 mod read;
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use std::path::PathBuf;
 
@@ -38,7 +39,8 @@ use std::path::PathBuf;
 pub(crate) use file::Batch;
 pub(crate) use file::Store;
 pub use file::{Aside, StateFile};
-pub(crate) use keeper::{Keeper, Taken};
+pub(crate) use port::{FundingPort, Taken};
+pub(crate) use writer::StateWriter;
 
 /// What a gate does when its state cannot be written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use super::BoxError;
 use super::answer::Answer;
 use super::outcome::{HttpReply, ReadOutcome};
 use super::per_request::PerRequestLayer;
-use crate::acquire::Acquire;
+use crate::gate::Acquire;
 use crate::gate::Gate;
-use crate::permit::Permit;
+use crate::gate::Permit;
 use crate::refused::Refused;
 
 /// Puts a gate in front of a service whose requests are all the same [`Call`]; see the [module](super).

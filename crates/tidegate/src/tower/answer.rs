@@ -10,10 +10,10 @@ use tower_service::Service;
 
 use super::BoxError;
 use super::outcome::ReadOutcome;
-use crate::acquire::Acquire;
+use crate::gate::Acquire;
 use crate::gate::Gate;
+use crate::gate::Permit;
 use crate::outcome::Outcome;
-use crate::permit::Permit;
 use crate::refused::Refused;
 
 pin_project! {

@@ -24,12 +24,10 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use tidegate_core::Nanos;
-use tidegate_core::engine::Page;
 
 use super::file::{Batch, Store};
+use super::port::{FundingPort, Taken};
 use super::{OnFailure, StateError};
-use crate::gate::Shared;
 
 /// From the beginning of one transaction to that of the next, at least.
 const APART: Duration = Duration::from_millis(60);
@@ -42,9 +40,9 @@ const WATCH: Duration = Duration::from_millis(400);
 /// How long the first transaction may take before the gate begins without it.
 const FIRST: Duration = Duration::from_secs(10);
 
-/// What the gate and its thread share.
+/// What the gate and the thread that writes its state share.
 #[derive(Debug)]
-pub(crate) struct Keeper {
+pub(crate) struct StateWriter {
     due: AtomicBool,
     closing: AtomicBool,
     thread: OnceLock<Thread>,
@@ -69,21 +67,9 @@ struct Health {
     ended: Option<Result<(), String>>,
 }
 
-/// What is to be written.
-#[derive(Debug)]
-pub(crate) struct Taken {
-    pub pages: Vec<Page>,
-    pub engine: Option<tidegate_core::engine::Facts>,
-    pub facts: Vec<(&'static str, String)>,
-    pub now: Nanos,
-    pub clean: bool,
-    /// It is everything that is known, for a file that has nothing.
-    pub anew: bool,
-}
-
-impl Keeper {
-    pub fn new(on_failure: OnFailure) -> Keeper {
-        Keeper {
+impl StateWriter {
+    pub fn new(on_failure: OnFailure) -> StateWriter {
+        StateWriter {
             due: AtomicBool::new(true),
             closing: AtomicBool::new(false),
             thread: OnceLock::new(),
@@ -94,13 +80,13 @@ impl Keeper {
     }
 
     /// Starts the thread, and waits until every limit has its first promise.
-    pub fn start(self: &Arc<Keeper>, gate: &Arc<Shared>, store: Box<dyn Store>) {
-        let (keeper, gate) = (self.clone(), Arc::downgrade(gate));
+    pub fn start<P: FundingPort>(self: &Arc<StateWriter>, gate: &Arc<P>, store: Box<dyn Store>) {
+        let (writer, gate) = (self.clone(), Arc::downgrade(gate));
         let started = std::thread::Builder::new().name("tidegate-state".into()).spawn(move || {
-            let _ = keeper.thread.set(std::thread::current());
-            let ended = keeper.run(&gate, store);
-            keeper.health.lock().ended = Some(ended);
-            keeper.changed.notify_all();
+            let _ = writer.thread.set(std::thread::current());
+            let ended = writer.run(&gate, store);
+            writer.health.lock().ended = Some(ended);
+            writer.changed.notify_all();
         });
         let mut health = self.health.lock();
         if let Err(cause) = started {
@@ -162,7 +148,7 @@ impl Keeper {
         self.thread.get().iter().for_each(|thread| thread.unpark());
     }
 
-    fn run(&self, gate: &Weak<Shared>, mut store: Box<dyn Store>) -> Result<(), String> {
+    fn run<P: FundingPort>(&self, gate: &Weak<P>, mut store: Box<dyn Store>) -> Result<(), String> {
         let mut next = Instant::now();
         loop {
             while !self.is_wanted() {
@@ -190,7 +176,7 @@ impl Keeper {
             }
             let left = self.health.lock().last.take();
             let taken = match gate.upgrade() {
-                Some(gate) => gate.take_pages(closing),
+                Some(gate) => gate.poll(closing),
                 None => match left {
                     Some(last) => last,
                     None => return Ok(()),
@@ -199,7 +185,7 @@ impl Keeper {
             let result = self.write(&mut *store, &taken, asked);
             next = asked + if result.is_ok() { APART } else { AGAIN };
             if let Some(gate) = gate.upgrade() {
-                gate.pages_taken(&taken, result.is_ok(), APART + asked.elapsed());
+                gate.answer(&taken, result.is_ok(), APART + asked.elapsed());
             }
             self.has_begun();
             if taken.clean {
@@ -219,14 +205,14 @@ impl Keeper {
     }
 
     /// Looks whether the file is in its place. If a new one had to be begun, the gate writes everything anew.
-    fn watch(&self, store: &mut dyn Store, gate: &Weak<Shared>) -> Result<(), StateError> {
+    fn watch<P: FundingPort>(&self, store: &mut dyn Store, gate: &Weak<P>) -> Result<(), StateError> {
         self.health.lock().busy = Some(Instant::now());
         let ensured = store.ensure();
         self.health.lock().busy = None;
         match ensured {
             Ok(false) => Ok(()),
             Ok(true) => {
-                gate.upgrade().iter().for_each(|gate| gate.write_all_anew());
+                gate.upgrade().iter().for_each(|gate| gate.restart());
                 self.due.store(true, Ordering::Release);
                 Ok(())
             }

@@ -1,10 +1,13 @@
-//! What a gate has learned from the upstream, to be shown and kept.
+//! What a gate shows: its limits, windows and breakers, what it has learned, and what a call would meet.
 
-use tidegate_core::engine::{Explained, LearnedLimit, Lesson, News, Outlook, Terms};
+use tidegate_core::engine::{
+    BackoffStatus, BreakerStatus, Explained, LearnedLimit, Lesson, LimitStatus, News, Outlook, ServiceCounts,
+    Terms,
+};
 use tidegate_core::{Advice, Outputs};
-use tidegate_core::{Call, Priority};
+use tidegate_core::{Call, Nanos, Priority};
 
-use crate::gate::Gate;
+use super::Gate;
 use crate::refused::Refused;
 
 /// What a call would meet.
@@ -25,7 +28,57 @@ pub struct Explanation {
     pub advice: Option<Advice>,
 }
 
+/// # What it shows
 impl Gate {
+    /// Returns the fingerprint that stands for an API key in the names of its limits. With a state file it stays the same
+    /// across restarts; without one, each gate has fingerprints of its own.
+    #[must_use]
+    pub fn fingerprint(&self, key: &str) -> String {
+        self.shared.with(|engine, _| engine.fingerprint(key))
+    }
+
+    /// Every limit as it stands.
+    #[must_use]
+    pub fn limits(&self) -> Vec<LimitStatus> {
+        self.shared.with(|engine, now| engine.limits(now))
+    }
+
+    /// One limit as it stands.
+    #[must_use]
+    pub fn limit(&self, name: &str) -> Option<LimitStatus> {
+        self.shared.limit(name)
+    }
+
+    /// What became of a service's calls.
+    #[must_use]
+    pub fn counts(&self, service: &str) -> Option<ServiceCounts> {
+        self.shared.lock().engine.counts(service)
+    }
+
+    /// The time by the gate's clock, as its resets have it.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        self.shared.now()
+    }
+
+    /// How many calls wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.shared.waiting()
+    }
+
+    /// The backoff windows that are open or were not long ago.
+    #[must_use]
+    pub fn backoffs(&self) -> Vec<BackoffStatus> {
+        self.shared.with(|engine, now| engine.backoffs(now))
+    }
+
+    /// Every breaker as it stands.
+    #[must_use]
+    pub fn breakers(&self) -> Vec<BreakerStatus> {
+        self.shared.with(|engine, now| engine.breakers(now))
+    }
+
     /// What a call would meet if it came now: whether it would go, what would hold it and for how long, the limits that it
     /// must pass, how they stand, and what was learned about them. It consumes nothing.
     ///
@@ -44,7 +97,7 @@ impl Gate {
     /// If the call names a service that is not there.
     pub fn explain(&self, call: &Call) -> Result<Explanation, Refused> {
         let call = &self.shared.priced(call.clone());
-        let told = self.shared.act(|engine, now| {
+        let told = self.shared.with(|engine, now| {
             let priority = engine.priority_of(call, now)?;
             let terms = engine.passages(call, now)?.into_iter().map(|passage| passage.terms).collect();
             Ok((priority, engine.outlook(call, now)?, engine.explain(call, now)?, terms))
@@ -58,24 +111,19 @@ impl Gate {
     /// Every limit about which something was learned.
     #[must_use]
     pub fn learned(&self) -> Vec<LearnedLimit> {
-        self.shared.act(|engine, now| engine.learned(now))
-    }
-
-    /// What another gate has learned about a limit, or this one before a restart. Says whether there is such a limit.
-    pub fn remember(&self, learned: &LearnedLimit) -> bool {
-        self.shared.act(|engine, now| engine.remember(learned, now))
+        self.shared.with(|engine, now| engine.learned(now))
     }
 
     /// What was learned since this was last asked, oldest first; of very many the latest.
     #[must_use]
     pub fn lessons(&self) -> Vec<Lesson> {
-        self.shared.act(|engine, _| engine.lessons())
+        self.shared.with(|engine, _| engine.lessons())
     }
 
     /// What happened to windows and breakers since this was last asked, oldest first; of very many the latest.
     #[must_use]
     pub fn news(&self) -> Vec<News> {
-        self.shared.act(|engine, _| engine.news())
+        self.shared.with(|engine, _| engine.news())
     }
 
     /// Waits until there are [lessons](Gate::lessons) or [news](Gate::news) that nobody has waited for. For one listener:

@@ -6,17 +6,19 @@ use std::time::Duration;
 
 use tidegate_core::engine::{Departure, Ended};
 use tidegate_core::retry::Failure;
-use tidegate_core::{Cost, Grant, Nanos, whole_nanos};
+use tidegate_core::whole_nanos;
+use tidegate_core::{Call, Cost, Grant, Nanos};
 
-use crate::gate::Shared;
+use super::shared::Shared;
 use crate::outcome::Outcome;
+use crate::refused::Refused;
 
 /// Permission to make one call. It is given back exactly once, whatever happens:
 /// [`finish`](Permit::finish) says what the call cost, [`cancel`](Permit::cancel) says that it was never
 /// made, and dropping it (a panic, an error, a cancelled task) frees its slot and keeps its cost.
 #[must_use = "the call may be made while the permit lives"]
 pub struct Permit {
-    /// Gone once it was given back.
+    /// Absent once it was given back.
     grant: Option<Grant>,
     /// In nanoseconds.
     waited: u64,
@@ -28,6 +30,17 @@ pub struct Permit {
 impl Permit {
     pub(crate) fn new(grant: Grant, waited: Duration, model: Option<Arc<str>>, gate: Arc<Shared>) -> Permit {
         Permit { grant: Some(grant), waited: whole_nanos(waited), model, gate }
+    }
+
+    /// Admits a call now or refuses it.
+    pub(super) fn try_acquire(gate: &Arc<Shared>, call: &Call) -> Result<Permit, Refused> {
+        gate.try_fast(call, |grant, model| Permit::new(grant, Duration::ZERO, model, gate.clone()))
+    }
+
+    /// Admits a call of a simple gate. Apart from `try_acquire`, which is shorter without the price.
+    #[inline(never)]
+    pub(super) fn try_acquire_priced(gate: &Arc<Shared>, call: &Call) -> Result<Permit, Refused> {
+        Permit::try_acquire(gate, &gate.priced(call.clone()))
     }
 
     /// How long the call waited for it.
@@ -49,7 +62,7 @@ impl Permit {
     /// The limit that held the call longest, if it waited.
     #[must_use]
     pub fn held_by(&self) -> Option<Arc<str>> {
-        self.grant.as_ref().and_then(|grant| self.gate.act(|engine, _| engine.held_by(grant)))
+        self.grant.as_ref().and_then(|grant| self.gate.with(|engine, _| engine.held_by(grant)))
     }
 
     /// The call ended so. What it cost less than was reserved returns to where it came from, unless the
@@ -75,7 +88,7 @@ impl Permit {
     /// for it, and how long the call took is told by this. The permit is still to be finished.
     pub fn answered(&self) {
         if let Some(grant) = &self.grant {
-            self.gate.act(|engine, now| engine.answered(grant, now));
+            self.gate.with(|engine, now| engine.answered(grant, now));
         }
     }
 
@@ -104,7 +117,7 @@ impl Permit {
     /// ```
     pub fn spent(&self, so_far: &Cost) {
         if let Some(grant) = &self.grant {
-            self.gate.act(|engine, now| engine.spent(grant, so_far, now));
+            self.gate.with(|engine, now| engine.spent(grant, so_far, now));
         }
     }
 

@@ -6,54 +6,33 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tidegate_core::engine::{Arrived, Place};
-use tidegate_core::{Call, Grant, Nanos, Verdict};
+use tidegate_core::engine::Place;
+use tidegate_core::{Call, Nanos, Verdict};
 
-use crate::gate::{Gate, Shared};
-use crate::permit::Permit;
+use super::inner::{Enqueued, QueueTerms, Waiting};
+use super::permit::Permit;
+use super::shared::Shared;
+use super::timer::Sleeper;
 use crate::refused::Refused;
-use crate::timer::Sleeper;
 
-/// A call that waits for its permit; made by [`Gate::acquire`].
+/// A call that waits for its permit; made by [`Gate::acquire`](crate::Gate::acquire).
 ///
 /// Dropping it is always safe: its place is freed and those behind it advance; a permit that was already on
 /// its way is given back whole.
 #[must_use = "nothing happens until it is awaited"]
 #[derive(Debug)]
 pub struct Acquire {
-    /// The permit takes it along: gone once the verdict is known.
+    /// Moves into the permit once the decision is known.
     gate: Option<Arc<Shared>>,
     call: Call,
     state: State,
 }
 
-// Not with a `Waiting` in it, which would be larger.
+// Not with a `Waiting` in it: that would make the future larger than 32 bytes.
 #[derive(Clone, Copy, Debug)]
 enum State {
     New,
-    Waiting { seat: u32, since: Nanos },
-}
-
-/// A call in the queue.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
-    pub seat: u32,
-    pub since: Nanos,
-}
-
-/// When an attempt takes its turn.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
-    /// When its call first came, if it is not the first attempt.
-    pub arrived: Option<Arrived>,
-    /// How long it may wait.
-    pub timeout: Duration,
-}
-
-/// What became of a call that is ready to wait.
-pub(crate) enum Entered {
-    Granted(Grant),
-    Waiting(Waiting),
+    Waiting { slot: u32, since: Nanos },
 }
 
 impl Acquire {
@@ -61,30 +40,30 @@ impl Acquire {
         Acquire { gate: Some(gate), call, state: State::New }
     }
 
-    /// Where the call stands in the queue, if it waits.
+    /// Returns where the call stands in the queue, if it waits.
     #[must_use]
     pub fn place(&self) -> Option<Place> {
         match (&self.gate, &self.state) {
-            (Some(gate), State::Waiting { seat, .. }) => gate.place(*seat),
+            (Some(gate), State::Waiting { slot, .. }) => gate.place(*slot),
             _ => None,
         }
     }
 
-    /// Blocks this thread until the verdict is there.
+    /// Blocks this thread until the call is decided.
     pub(crate) fn block(self) -> Result<Permit, Refused> {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut context = Context::from_waker(&waker);
         let mut this = self;
         loop {
-            match this.poll_turn(&mut context, Sleeper::Thread, || None) {
+            match this.poll_with(&mut context, Sleeper::Thread, || None) {
                 Poll::Ready(result) => return result,
-                // Woken without cause it just looks again.
+                // A thread that is unparked without cause polls again.
                 Poll::Pending => std::thread::park(),
             }
         }
     }
 
-    /// What comes of a verdict. Nobody waits any more.
+    /// Turns a decision into the result of the future.
     fn end(&mut self, verdict: Verdict) -> Option<Result<Permit, Refused>> {
         let gate = self.gate.take()?;
         Some(match verdict {
@@ -99,24 +78,24 @@ impl Acquire {
         })
     }
 
-    /// Polls it. Who sleeps for it is for whoever does to say, and which turn it takes if it has none yet.
-    pub(crate) fn poll_turn(
+    /// Polls the call. The caller chooses the timer and, on the first poll, the terms of the queue.
+    pub(crate) fn poll_with(
         &mut self,
         context: &mut Context<'_>,
         sleeper: Sleeper,
-        turn: impl FnOnce() -> Option<Turn>,
+        terms: impl FnOnce() -> Option<QueueTerms>,
     ) -> Poll<Result<Permit, Refused>> {
         let Some(gate) = &self.gate else { return Poll::Pending };
         let verdict = match self.state {
-            State::New => match gate.enqueue(&self.call, turn(), context.waker()) {
-                Ok(Entered::Granted(grant)) => Some(Verdict::Granted(grant)),
-                Ok(Entered::Waiting(Waiting { seat, since })) => {
-                    self.state = State::Waiting { seat, since };
+            State::New => match gate.enqueue_or_hand_off(&self.call, terms(), context.waker()) {
+                Ok(Enqueued::Granted(grant)) => Some(Verdict::Granted(grant)),
+                Ok(Enqueued::Waiting(Waiting { slot, since })) => {
+                    self.state = State::Waiting { slot, since };
                     None
                 }
                 Err(refusal) => Some(Verdict::Refused(refusal)),
             },
-            State::Waiting { seat, .. } => gate.look(seat, context.waker()),
+            State::Waiting { slot, .. } => gate.poll_slot(slot, context.waker()),
         };
         match verdict {
             None => gate.timer.ensure(gate, sleeper),
@@ -134,14 +113,14 @@ impl Future for Acquire {
     type Output = Result<Permit, Refused>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.poll_turn(context, Sleeper::Task, || None)
+        self.poll_with(context, Sleeper::Task, || None)
     }
 }
 
 impl Drop for Acquire {
     fn drop(&mut self) {
-        if let (Some(gate), State::Waiting { seat, .. }) = (&self.gate, self.state) {
-            gate.leave(seat);
+        if let (Some(gate), State::Waiting { slot, .. }) = (&self.gate, self.state) {
+            gate.abandon(slot);
         }
     }
 }
@@ -152,25 +131,6 @@ pub(crate) struct Unpark(pub std::thread::Thread);
 impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
-    }
-}
-
-impl Gate {
-    /// Waits until the call may go.
-    ///
-    /// # Errors
-    /// If it could never fit, would have to wait longer than its timeout, or was pushed out of a full queue:
-    /// with the limit, the wait and the reset.
-    pub fn acquire(&self, call: impl Into<Call>) -> Acquire {
-        Acquire::new(self.shared.clone(), self.shared.priced(call.into()))
-    }
-
-    /// The same for threads without a runtime: blocks until the call may go.
-    ///
-    /// # Errors
-    /// As [`Gate::acquire`].
-    pub fn acquire_blocking(&self, call: impl Into<Call>) -> Result<Permit, Refused> {
-        self.acquire(call).block()
     }
 }
 

@@ -8,7 +8,7 @@
 //! the reading and its use. A reading taken before the lock can be arbitrarily old once the lock is there, and
 //! an old reading looks exactly like a clock that stepped back.
 //!
-//! A call that is left to the lock holder (the hand-off queue, see `waiting`) is dated by the holder, which reads the
+//! A call that is left to the lock holder (see `hand_off`) is dated by the holder, which reads the
 //! clock again for every batch that it drains. The call's own reading only says since when the call waits.
 //!
 //! # What an older reading means
@@ -33,75 +33,81 @@
 //! counter stood still while the machine slept. As long as there is such a limit, the wall clock is read about once
 //! a second: by the first call that comes after that time, and by the timer, which sleeps no longer while calls wait.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use tidegate_core::{Engine, Nanos};
 
-use super::shared::{Inner, Shared};
+use crate::clock::ClockSource;
 
 /// A counter that is behind by more than this was reset; less is what two cores may differ by.
 const RESET: Duration = Duration::from_secs(1);
 
-/// How often the wall clock is looked at, while there are calendar limits.
+/// How often the wall clock is read, while there are calendar limits.
 const LOOK: Duration = Duration::from_secs(1);
-/// A wall clock that differs by less is as it was.
+/// A wall clock that differs by less was not set.
 const STEP: Duration = Duration::from_millis(50);
 
-impl Shared {
-    /// Returns the time as the engine sees it, and has the engine follow the wall clock. That may let calls go: the caller
-    /// delivers verdicts.
+/// The engine's time, from the clock of the gate.
+#[derive(Debug)]
+pub(super) struct EngineClock {
+    clock: ClockSource,
+    /// How far the engine's time is ahead of the clock, in nanoseconds (or behind it, as two's complement): what the clock
+    /// lost when it was reset, and what passed before it was made. Changed under the gate's lock only.
+    ahead: AtomicU64,
+}
+
+impl EngineClock {
+    /// Makes a clock whose time starts at `since`, or at the clock's own reading. Returns it with that time.
+    pub fn new(clock: ClockSource, since: Option<Nanos>) -> (EngineClock, Nanos) {
+        let now = clock.now();
+        let since = since.unwrap_or(now);
+        let ahead = AtomicU64::new(since.0.wrapping_sub(now.0));
+        (EngineClock { clock, ahead }, since)
+    }
+
+    /// Returns the engine's time, and has the engine follow the wall clock. That may let calls go: the caller publishes
+    /// the decisions. `wall_due` is when the wall clock is to be read next.
     #[inline]
-    pub(super) fn present(&self, inner: &mut Inner) -> Nanos {
-        let now = self.time(inner);
-        if now >= inner.wall_due {
-            self.follow_wall(inner, now);
+    pub fn present(&self, engine: &mut Engine, wall_due: &mut Nanos) -> Nanos {
+        let now = self.now(engine);
+        if now >= *wall_due {
+            self.follow_wall(engine, wall_due, now);
         }
         now
     }
 
-    /// Tells the engine what the wall clock shows, if that is not what it thinks.
+    /// Tells the engine what the wall clock shows, if the engine expects something else.
     #[cold]
-    fn follow_wall(&self, inner: &mut Inner, now: Nanos) {
-        if !inner.engine.has_calendars() {
-            inner.wall_due = Nanos::NEVER;
+    fn follow_wall(&self, engine: &mut Engine, wall_due: &mut Nanos, now: Nanos) {
+        if !engine.has_calendars() {
+            *wall_due = Nanos::NEVER;
             return;
         }
         // Another thread's clock is behind the engine's: that is not the time at which the wall shows what it shows.
         if self.reading() < now {
             return;
         }
-        inner.wall_due = now.after(LOOK);
+        *wall_due = now.after(LOOK);
         let wall = self.wall();
-        let known = inner.engine.wall_clock(now);
+        let known = engine.wall_clock(now);
         if wall.abs_diff(known) > STEP {
             tracing::info!(?wall, ?known, "the wall clock was set: calendar limits follow it");
-            inner.engine.set_wall_clock(now, wall);
+            engine.set_wall_clock(now, wall);
         }
     }
 
-    /// Returns when the timer is to wake the engine: in time to look at the wall clock, if calls wait that it may let go.
-    pub(super) fn wake_at(&self, engine: &Engine, wall_due: Nanos) -> Option<Nanos> {
-        let wake = engine.next_wake();
-        if wall_due.is_never() || engine.waiting() == 0 { wake } else { wake.map(|wake| wake.min(wall_due)) }
-    }
-
-    /// Returns what the wall clock shows, as Unix time.
-    pub(super) fn wall(&self) -> Duration {
-        self.clock.wall().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
-    }
-
-    /// Returns the time as the engine sees it. The clock is read here, under the lock: see the module.
+    /// Returns the engine's time. The clock is read here, under the lock: see the module.
     #[inline]
-    pub(super) fn time(&self, inner: &mut Inner) -> Nanos {
+    pub fn now(&self, engine: &Engine) -> Nanos {
         let now = self.reading();
-        let latest = inner.engine.now();
+        let latest = engine.now();
         if now < latest { self.catch_up(now, latest) } else { now }
     }
 
     /// Returns the clock's reading in engine time. Without the lock it decides nothing: it may be old when it is used.
     #[inline]
-    pub(super) fn reading(&self) -> Nanos {
+    pub fn reading(&self) -> Nanos {
         let ahead = self.ahead.load(Ordering::Relaxed);
         Nanos(self.clock.now().0.wrapping_add(ahead))
     }
@@ -117,9 +123,14 @@ impl Shared {
         latest
     }
 
-    /// Returns the time as the engine sees it.
-    pub fn now(&self) -> Nanos {
-        self.time(&mut self.lock())
+    /// Returns the time that the wall clock shows.
+    pub fn wall_time(&self) -> SystemTime {
+        self.clock.wall()
+    }
+
+    /// Returns what the wall clock shows, as Unix time.
+    pub fn wall(&self) -> Duration {
+        self.wall_time().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
     }
 
     /// Converts an engine time to one that tokio's timers take.
@@ -131,13 +142,20 @@ impl Shared {
     }
 }
 
+/// Returns when the timer has to wake the engine: in time to read the wall clock, if calls wait that it may let go.
+pub(super) fn wake_at(engine: &Engine, wall_due: Nanos) -> Option<Nanos> {
+    let wake = engine.next_wake();
+    if wall_due.is_never() || engine.waiting() == 0 { wake } else { wake.map(|wake| wake.min(wall_due)) }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
     use std::sync::OnceLock;
     use std::sync::Weak;
-    use std::sync::atomic::{AtomicU64, AtomicUsize};
+    use std::sync::atomic::AtomicUsize;
 
+    use super::super::shared::Shared;
     use super::*;
     use crate::chance::Chance;
     use crate::clock::{Clock, ClockSource};

@@ -1,20 +1,20 @@
-//! The one timer of a gate.
+//! The timer of a gate.
 //!
-//! Whoever changes the queue tells the timer when the engine wants to be woken next; the timer sleeps until
-//! then and wakes it. There are two kinds, made when somebody first waits: a task in each tokio runtime in which
+//! A thread that changes the queue tells the timer when the engine has to be woken next; the timer sleeps until
+//! then and advances the engine. There are two kinds, made when a call first waits: a task in each tokio runtime in which
 //! calls wait (it sleeps on tokio's clock, paused or not), and a thread, for calls that wait outside of
 //! one. What can go wrong, and what is done about it:
 //!
-//! * *The gate is dropped while the timer sleeps.* The timer holds the gate only weakly, and the gate ends it
-//!   when it goes: the task is aborted, the thread is told. Neither outlives the gate.
+//! * *The gate is dropped while the timer sleeps.* The timer holds the gate only weakly, and the gate ends the timer
+//!   when it goes: the task is aborted, the thread is notified. Neither outlives the gate.
 //! * *A new wake-up time lies before the one slept for.* `set` stores the time and then notifies; a
 //!   notification that comes before the sleep begins is kept by `Notify` and by the lock, so none is lost.
 //! * *The runtime of the task shuts down while calls of another runtime wait.* The task's guard is dropped
 //!   with it, forgets the task and wakes the waiters; the first to be polled starts a new one.
-//! * *The timer wakes late or early.* The engine decides by its own clock; too early means to sleep again.
+//! * *The timer wakes late or early.* The engine decides by its own clock; a timer that is early sleeps again.
 //! * *The thread ends for lack of work while a call begins to wait.* A call first waits and then asks for a sleeper. The
-//!   thread reads how often that was asked, then whether calls wait, and ends only if nothing was asked since: either it
-//!   saw the call, or the call's question came later and is counted, or it finds no thread and starts one.
+//!   thread reads how often it was asked for, then whether calls wait, and ends only if it was not asked for since: either
+//!   it saw the call, or the call's request came later and is counted, or the call finds no thread and starts one.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -25,9 +25,23 @@ use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use crate::gate::Shared;
+/// What a timer needs of its gate.
+pub(crate) trait Timed: Send + Sync + 'static {
+    /// Returns the timer of the gate.
+    fn timer(&self) -> &Arc<Timer>;
+    /// Does what is due.
+    fn advance(&self);
+    /// Returns the engine's time.
+    fn now(&self) -> Nanos;
+    /// Converts an engine time to one that tokio's timers take.
+    fn instant(&self, at: Nanos) -> tokio::time::Instant;
+    /// Returns how many calls wait.
+    fn waiting(&self) -> usize;
+    /// Wakes every waiting call, which polls again.
+    fn wake_waiters(&self);
+}
 
-/// When to wake the engine, and who does.
+/// When to wake the engine, and the tasks and the thread that do so.
 #[derive(Debug, Default)]
 pub(crate) struct Timer {
     state: Mutex<State>,
@@ -54,7 +68,7 @@ struct Task {
     handle: Option<AbortHandle>,
 }
 
-/// Who sleeps for a waiting call.
+/// What sleeps for a waiting call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sleeper {
     /// A task of the runtime that polls the call; a thread where there is none.
@@ -64,7 +78,7 @@ pub(crate) enum Sleeper {
 }
 
 impl Timer {
-    /// The engine wants to be woken then.
+    /// Sets the time at which the engine has to be woken.
     pub fn set(&self, wake: Option<Nanos>) {
         let mut state = self.state.lock();
         if state.wake == wake {
@@ -81,8 +95,8 @@ impl Timer {
         }
     }
 
-    /// Makes sure that somebody sleeps.
-    pub fn ensure(&self, gate: &Arc<Shared>, sleeper: Sleeper) {
+    /// Starts the sleeper of a waiting call, unless it runs.
+    pub fn ensure<G: Timed>(&self, gate: &Arc<G>, sleeper: Sleeper) {
         let runtime = match sleeper {
             Sleeper::Task => Handle::try_current().ok(),
             Sleeper::Thread => None,
@@ -127,7 +141,7 @@ impl Timer {
         ends
     }
 
-    /// Ends whoever sleeps: the gate goes.
+    /// Ends all sleepers: the gate goes.
     pub fn close(&self) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -139,24 +153,24 @@ impl Timer {
 }
 
 /// Tells the gate when its task is gone, for whatever reason.
-struct TaskGuard {
-    gate: Weak<Shared>,
+struct TaskGuard<G: Timed> {
+    gate: Weak<G>,
     runtime: Id,
 }
 
-impl Drop for TaskGuard {
+impl<G: Timed> Drop for TaskGuard<G> {
     fn drop(&mut self) {
         if let Some(gate) = self.gate.upgrade() {
-            gate.timer.state.lock().tasks.retain(|task| task.runtime != self.runtime);
+            gate.timer().state.lock().tasks.retain(|task| task.runtime != self.runtime);
             gate.wake_waiters();
         }
     }
 }
 
-async fn sleep_in_task(guard: TaskGuard, notify: Arc<Notify>) {
+async fn sleep_in_task<G: Timed>(guard: TaskGuard<G>, notify: Arc<Notify>) {
     loop {
         let Some(gate) = guard.gate.upgrade() else { return };
-        let timer = gate.timer.clone();
+        let timer = gate.timer().clone();
         gate.advance();
         let wake = timer.state.lock().wake;
         let until = wake.map(|wake| gate.instant(wake));
@@ -175,11 +189,11 @@ async fn sleep_in_task(guard: TaskGuard, notify: Arc<Notify>) {
 /// A thread with nothing to wait for ends after this long.
 const IDLE: Duration = Duration::from_secs(1);
 
-fn sleep_in_thread(gate: &Weak<Shared>) {
+fn sleep_in_thread<G: Timed>(gate: &Weak<G>) {
     loop {
         let Some(held) = gate.upgrade() else { return };
         held.advance();
-        let timer = held.timer.clone();
+        let timer = held.timer().clone();
         let now = held.now();
         drop(held);
         let mut state = timer.state.lock();
