@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
 
 /// Permission to go. It is given back exactly once: it cannot be copied, and both ways of ending it
-/// ([`Engine::finish`], [`Engine::cancel`]) take it.
+/// ([`Engine::finish`](crate::Engine::finish), [`Engine::cancel`](crate::Engine::cancel)) take it.
 // Two words, which go in registers: written to memory in parts and read as a whole, it would take as long as two limits.
 // What else is known of the call is in the engine.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ pub(crate) struct InFlightCall {
 /// Who leaves as soon after it was let go has left at once.
 pub const AT_ONCE: std::time::Duration = std::time::Duration::from_millis(1);
 
-/// Which call it is that has left: see [`Engine::left`].
+/// Which call it is that has left: see [`Engine::left`](crate::Engine::left).
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
     pub(crate) index: CallId,

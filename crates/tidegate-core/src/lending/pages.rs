@@ -54,7 +54,7 @@ pub enum Unknown {
     All,
 }
 
-/// A limit wants units from its lender. The answer comes by [`Engine::lend`] or [`Engine::loan_failed`];
+/// A limit wants units from its lender. The answer comes by [`Engine::lend`](crate::Engine::lend) or [`Engine::loan_failed`](crate::Engine::loan_failed);
 /// without one it asks again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoanRequest {

@@ -152,7 +152,7 @@ impl Limits {
     }
 
     /// Each key gets its own instances of a limit, or they share one again: calls in flight took from the others, and
-    /// will not give back to these. What is in flight is counted anew, by [`Engine::count_calls_in_flight`].
+    /// will not give back to these. What is in flight is counted anew, by [`Engine::count_calls_in_flight`](crate::Engine::count_calls_in_flight).
     pub fn start_anew(&mut self, spec: SpecId, now: Nanos) {
         let definition = &self.specs[spec].definition;
         for limit in self.all.iter_mut().filter(|limit| limit.spec == spec) {

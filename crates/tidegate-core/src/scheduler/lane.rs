@@ -13,7 +13,7 @@ use crate::model::{BatchId, LaneId, LimitId, LoopId, MAX_UNIT_KINDS, RouteId, Un
 use crate::scheduler::block_history::BlockHistory;
 use std::sync::Arc;
 
-/// When a call first came, and before whom. See [`Engine::arrived`].
+/// When a call first came, and before whom. See [`Engine::arrived`](crate::Engine::arrived).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Arrived {
     pub(crate) seq: u64,

@@ -8,7 +8,7 @@
 //! * the debt of a limit is at most [`MOST_DEBT`](crate::limits::meters::MOST_DEBT) times N. What is above that is dropped,
 //!   counted by limit, and announced.
 //!
-//! An operator is not bounded: [`Engine::set_backoff`] opens a window for any time.
+//! An operator is not bounded: [`Engine::set_backoff`](crate::Engine::set_backoff) opens a window for any time.
 
 use crate::calls::InFlightCall;
 use crate::funding::loans;

@@ -75,7 +75,7 @@ pub enum Lesson {
         /// How many.
         bound: u64,
     },
-    /// Others took units of a limit. Only for those who [keep books](Engine::keep_books).
+    /// Others took units of a limit. Only for those who [keep books](crate::Engine::keep_books).
     Charged {
         /// Which limit.
         limit: Arc<str>,

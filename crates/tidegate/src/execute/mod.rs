@@ -56,7 +56,7 @@ impl Gate {
     ///
     /// 1. the attempt itself, through [`Attempt::report`]: best of all the reply as it came;
     /// 2. the closure given to [`Execute::classify`], for errors of your own;
-    /// 3. the error, if it is a [`Failed`], a [`std::io::Error`] or, with the feature `reqwest`, that client's, alone
+    /// 3. the error, if it is a [`Failed`](crate::Failed), a [`std::io::Error`] or, with the feature `reqwest`, that client's, alone
     ///    or boxed.
     ///
     /// An error about which nobody says anything is passed on unchanged, as [`ExecuteError::Failed`]. A call that
