@@ -615,7 +615,7 @@ impl Engine {
         }
     }
 
-    /// The skeleton of a call's route.
+    /// Finds the route of a call.
     #[inline(never)]
     fn find_route(&mut self, call: &Call, now: Nanos) -> Result<RouteId, Refusal> {
         let route_id = find::resolve_shape(&mut self.res.base, &call.said.shape, now)?;

@@ -21,7 +21,7 @@ pub(crate) fn reroute(base: &mut Base, routes: &BTreeSet<RouteId>, now: Nanos) {
     base.effects.reroute.extend(routes);
 }
 
-/// Lists the limits that a skeleton's calls must pass, under the config in force.
+/// Lists the limits that calls of a route must pass, under the config in force.
 pub(crate) fn list_limits(base: &mut Base, index: RouteId, now: Nanos) {
     let key = base.routing.routes[index].key.clone();
     let service = &base.routing.services[key.service];

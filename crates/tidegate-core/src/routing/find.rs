@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 /// Shapes remembered at most.
 const MAX_SHAPES: usize = 4096;
 
-/// The skeleton of a call's route, if it was found before under this config.
+/// Returns a call's route, if it was found before under this config.
 #[inline]
 pub(crate) fn known_route(base: &Base, call: &Call) -> Option<RouteId> {
     base.routing.tag.route(call.said.route.load(Ordering::Relaxed))
@@ -140,7 +140,7 @@ fn forget_idle_keys(base: &mut Base, now: Nanos) {
     base.routing.key_gc_at = (2 * base.routing.route_index.len()).max(MAX_KEY_ROUTES);
 }
 
-/// All limits of a route: the skeleton's, then the loop's.
+/// Returns all limits of a route: those that all loops share, then the loop's own.
 pub(crate) fn route_of(base: &Base, route_id: RouteId, loop_: LoopId) -> Vec<RouteLimit> {
     let held = &base.routing.routes[route_id];
     let mut route = held.uses.clone();

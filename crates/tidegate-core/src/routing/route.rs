@@ -1,9 +1,8 @@
 //! Routes: which limits a call must pass.
 //!
-//! A route is found once per distinct shape of call (service, endpoint, model, loop type, key) and kept as a
-//! *skeleton*: the limits that all loops share. A loop's own limits are added when the call comes. Shapes
-//! carry whatever text callers send, so the map from shapes is bounded; skeletons are made from the patterns
-//! of the config, so there are only so many.
+//! A route is found once for each distinct shape of call (service, endpoint, model, loop type, key). It lists the limits that
+//! all loops share. A loop's own limits are added when the call comes. Shapes carry any text that callers send, so the map
+//! from shapes is bounded. Routes are made from the patterns of the config, so their number is bounded too.
 
 use crate::model::priority::Priority;
 use crate::model::route_limit::RouteLimit;
@@ -11,7 +10,7 @@ use crate::model::{LimitId, ServiceId};
 use crate::routing::layout::Layout;
 use std::sync::Arc;
 
-/// What tells one skeleton from another: patterns, not what callers wrote.
+/// Identifies a route: by the patterns of the config, not by what callers wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RouteKey {
     pub(crate) service: ServiceId,
