@@ -32,7 +32,7 @@ const UNKNOWN_MODEL: u32 = 1 << 30;
 pub(crate) struct InFlightCall {
     pub units: Units,
     pub at: Nanos,
-    /// From when on its units count: as long as nobody says when it left, from when it was let go.
+    /// The time from which its units count: when it left if that is reported, else when it was granted.
     pub counted: Nanos,
     pub route_id: RouteId,
     pub loop_: LoopId,

@@ -1,6 +1,6 @@
-//! The way of most calls: nobody waits at any limit of the route, and the call fits them all.
+//! The fast path of most calls: no call waits at any limit of the route, and this call fits them all.
 //!
-//! It is kept short, since everybody goes it: what it needs of the call was worked out when the call was made, and
+//! It is kept short, since every call takes it: what it needs of the call was worked out when the call was made, and
 //! each limit is first asked in the shortest way that can say yes. All or nothing holds by putting back: the call
 //! takes from one limit after the other, and where one does not open, from none.
 
@@ -61,7 +61,7 @@ fn take_plain<'a>(
     uses
 }
 
-/// Takes `cost` from a limit at which nobody waits, if it fits.
+/// Takes `cost` from a limit at which no call waits, if it fits.
 fn take_if_open(
     limit: &mut Limit,
     specs: &Arena<SpecId, Spec>,

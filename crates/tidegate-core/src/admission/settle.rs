@@ -114,7 +114,7 @@ fn settle(
     })
 }
 
-/// Whether the end of a call is nobody's concern, if it cost what it reserved: nobody waits, or it frees no slot.
+/// Returns whether no waiting call can use what the end of a call frees, if it cost what it reserved.
 #[inline]
 pub(crate) fn frees_no_waiter(res: &Resources, grant: &Grant, waited_for: bool) -> bool {
     !waited_for || frees_nothing(res, grant)
@@ -135,7 +135,7 @@ pub(crate) fn is_noted(res: &Resources, grant: &Grant) -> bool {
     res.calls[grant].noted || res.base.funding.book.is_some()
 }
 
-/// Whether the end of a call will be of no concern to anybody, whoever waits by then.
+/// Returns whether the end of a call frees nothing that any later waiter could use, and nothing is noted of it.
 pub(crate) fn is_of_no_concern(res: &Resources, grant: &Grant) -> bool {
     !is_noted(res, grant) && frees_nothing(res, grant)
 }

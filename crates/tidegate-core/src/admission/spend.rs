@@ -58,7 +58,7 @@ pub(crate) fn spend(
         }
     }
     if first_after_window {
-        // Where it takes nothing it is in nobody's way.
+        // A limit of which it takes nothing is not affected.
         for &(limit, _) in route.iter().filter(|(_, slot)| units[*slot as usize] > 0) {
             res.base.limits[limit].meter.empty_pacer(now);
         }
@@ -66,7 +66,7 @@ pub(crate) fn spend(
     record(res, route_id, loop_, class, &units, now)
 }
 
-/// Whether nobody went this way since a window on it was shut. Whoever does empties the pacers it takes from.
+/// Returns whether this call is the first on its route since a window there was shut: it empties the pacers it takes from.
 pub(crate) fn is_first_after_window(base: &Base, route: &[RouteLimit]) -> bool {
     let is_fresh =
         |(limit, _): &RouteLimit| matches!(&base.limits[*limit].meter, Meter::Hold(hold) if hold.is_fresh());

@@ -98,7 +98,7 @@ fn levels(config: &Config) -> Vec<&Limits> {
     all
 }
 
-/// Everything that must be true of a config, whoever made it.
+/// Checks everything that must be true of a config, whether it was parsed or built in code.
 fn check(config: &Config) -> Result<(), ChangeError> {
     config.validate().map_err(ChangeError::Invalid)?;
     let dims = |limits: &Limits| {

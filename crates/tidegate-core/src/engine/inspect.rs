@@ -145,7 +145,7 @@ impl Engine {
         })
     }
 
-    /// Who is first in line at the limits on a call's way where somebody waits.
+    /// Lists the call that is first at each limit of a call's route at which calls wait.
     pub fn first_in_line(&mut self, call: &Call, now: Nanos, into: &mut Vec<FirstInLine>) {
         let now = self.clock(now);
         let Ok(route_id) = self.route_for(call, now) else { return };

@@ -103,7 +103,7 @@ impl Engine {
         }
     }
 
-    /// The way of a call that finds a limit without room, or somebody waiting.
+    /// Decides about a call that finds a limit without room, or a queue.
     #[inline(never)]
     fn try_admit_by_rank(&mut self, mut arrival: Arrival, call: &Call, now: Nanos) -> Result<Grant, Refusal> {
         refuse::fit_or_refuse(&mut self.scheduler, &mut self.res.base, &mut arrival, call, now)?;
@@ -290,7 +290,7 @@ impl Engine {
                     now,
                 );
                 if forecast > deadline {
-                    // It stands in no queue yet: nobody has seen it.
+                    // It stands in no queue yet, so no other call was affected.
                     placement::pull_waiter(&mut self.scheduler, &mut self.res.base, waiter);
                     return Err(refuse::refusal_by(
                         &self.res.base,
@@ -542,7 +542,7 @@ impl Engine {
     pub fn next_wake(&self) -> Option<Nanos> {
         let timer = self.scheduler.timers.first().map(|(wake, _)| wake);
         let deadline = self.scheduler.deadlines.first().map(|(deadline, _)| deadline);
-        // Nobody who does not wait cares when a tail ends: whoever comes next sees to it.
+        // While no call waits, the next arrival handles tails that have ended.
         let tail = (self.scheduler.waiting > 0 && !self.res.base.limits.attention.is_never())
             .then_some(self.res.base.limits.attention);
         let lesson = (self.scheduler.waiting > 0 && !self.res.upstream.learning.due.is_never())
@@ -606,7 +606,7 @@ impl Engine {
         self.apply(now);
     }
 
-    /// Puts into force what was learned while a call ended; nobody goes yet.
+    /// Puts into force what was learned while a call ended, without dispatching.
     #[inline]
     pub(super) fn plan_what_was_learned(&mut self, now: Nanos) {
         review::put_learned_in_force(&mut self.res.upstream, &mut self.res.base, now);
@@ -726,7 +726,7 @@ impl Engine {
         (penalty > 0).then_some(penalty)
     }
 
-    /// The end of most calls: it cost what it reserved, nothing is to be remembered of it, and nobody is concerned.
+    /// Ends a call that cost what it reserved, if nothing is noted of it and it frees nothing that a waiting call could use.
     ///
     /// # Errors
     /// The grant, if there is more to do: see [`Engine::finish`].
@@ -743,7 +743,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A call ended of which nobody says what became: its probe is free again.
+    /// Takes back the breaker probe of a call whose outcome is unknown.
     #[inline(always)]
     fn lose_probe(&mut self, grant: &Grant, now: Nanos) {
         if settle::report_lost(&mut self.res, grant, now) {

@@ -55,7 +55,7 @@ pub(crate) const CALLS: u64 = 2;
 /// The time that a page takes, until it is known better.
 pub(crate) const SPAN: Duration = Duration::from_millis(100);
 
-/// Nobody knows how long calls take that are in flight for longer than this.
+/// Calls that are in flight for longer than this are assumed to have ended.
 pub(crate) const LONGEST: Duration = Duration::from_secs(60);
 
 /// What is to be written, and what is known to be.

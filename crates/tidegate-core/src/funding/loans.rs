@@ -5,7 +5,7 @@ use crate::limits::store::Limits;
 use crate::model::LimitId;
 use crate::model::time::Nanos;
 
-/// Units count that nobody asked for.
+/// Charges units that were not asked for: debt, or usage by others.
 pub(crate) fn charge_funded(
     funding: &mut Funding,
     limits: &mut Limits,

@@ -66,7 +66,7 @@ pub(crate) fn count_as_spent(
     }
 }
 
-/// Slots of calls that nobody will report the end of.
+/// Holds slots of calls whose end will never be reported, until a time.
 fn hold_for(funding: &mut Funding, limits: &mut Limits, limit: LimitId, units: u64, until: Nanos) {
     if let Some(book) = funding.book.as_mut().filter(|_| units > 0) {
         book.orphans.push((until, limit, units));
@@ -74,7 +74,7 @@ fn hold_for(funding: &mut Funding, limits: &mut Limits, limit: LimitId, units: u
     }
 }
 
-/// Looks through what nobody has claimed: what no longer matters is forgotten.
+/// Forgets snapshots that no limit claimed and that no longer count.
 pub(crate) fn forget_what_is_over(funding: &mut Funding, limits: &mut Limits, now: Nanos) {
     let offset = limits.unix_offset;
     let Some(book) = &mut funding.book else { return };

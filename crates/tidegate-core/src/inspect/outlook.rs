@@ -26,7 +26,7 @@ pub enum Outlook {
     Waits {
         /// The limit, window or breaker that decides its time.
         limit: Arc<str>,
-        /// 1 if nobody there goes before it.
+        /// 1 if no call there goes before it.
         position: usize,
         /// How long it is expected to wait; unknown if it waits for a slot.
         expected: Option<Duration>,
@@ -56,7 +56,7 @@ pub(crate) fn look_ahead(
         let ahead = forecast::ahead_of_arrival(s, lane, arrived);
         return would_wait(s, base, s.lanes[lane].bound, lane, &ahead, units, now);
     }
-    // It stands in no queue, and is gone before anybody has seen it.
+    // It stands in no queue and is taken out at once, so no other call is affected.
     let (waiter, lane) = placement::seat(s, base, arrival, call, Nanos::NEVER, arrived);
     let outlook = match eligibility::blocker(s, base, lane, units, Role::Other, now) {
         Some(held) => would_wait(s, base, held.limit, lane, &[0; MAX_UNIT_KINDS], units, now),

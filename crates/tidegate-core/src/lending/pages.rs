@@ -132,7 +132,7 @@ pub(crate) fn seeds(base: &Base) -> BTreeMap<Arc<str>, u64> {
     seeds
 }
 
-/// These are on disk: whoever comes from now on may spend them.
+/// Lets limits that are made from now on spend these first promises, which are on disk.
 pub(crate) fn seeds_written(base: &mut Base, seeds: &BTreeMap<Arc<str>, u64>) {
     for spec in base.limits.specs.ids().filter(|spec| has_instances(base, *spec)).collect::<Vec<_>>() {
         let spec = &mut base.limits.specs[spec];

@@ -31,7 +31,7 @@ pub enum Reason {
     UnknownDimension(Arc<str>),
     /// The cost is no number of units: negative, not finite, or above 2⁶³.
     InvalidCost,
-    /// Whoever lends the limit's units has not answered, and there are none left.
+    /// The lender of the limit's units has not answered, and none are left.
     Unavailable,
 }
 

@@ -155,7 +155,7 @@ pub(crate) fn route_of(base: &Base, route_id: RouteId, loop_: LoopId) -> Vec<Rou
     route
 }
 
-/// Refuses what is no cost, or a cost in a dimension that nobody has heard of.
+/// Refuses an invalid cost, or a cost in a dimension that the config does not know.
 #[inline(never)]
 pub(crate) fn check_cost(base: &Base, cost: &Cost) -> Result<(), Refusal> {
     if cost.bad().is_some() {

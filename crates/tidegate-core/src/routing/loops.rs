@@ -1,4 +1,4 @@
-//! Loops: whoever makes the calls, each with limits of its own.
+//! Loops: the parties that make calls, each with limits of its own.
 //!
 //! A loop is made when it first calls and dropped when nothing would be forgiven by it: nothing in flight,
 //! nothing waiting, all its limits wholly available. A hand goes round over all loops, two steps for every

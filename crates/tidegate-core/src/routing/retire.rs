@@ -7,7 +7,7 @@ use crate::routing::state::Base;
 use crate::routing::{adopt, names};
 use std::collections::BTreeSet;
 
-/// Frees the limits of definitions that are no longer there. Nobody waits at this moment.
+/// Retires the limits of definitions that are no longer in the config. No call waits at this moment.
 pub(crate) fn remove_gone(base: &mut Base, now: Nanos) {
     let gone: BTreeSet<SpecId> =
         base.limits.specs.ids().filter(|spec| base.limits.specs[*spec].gone).collect();

@@ -1,8 +1,8 @@
 //! Lines: lanes of calls that are all alike, as most are.
 //!
-//! Who *joins* one goes after all of them, so nothing changes for anybody, and whether the line moves by now is left to
-//! when it is next seen to: for many at once, and not by everybody who comes. Unless that is late: a program that is busy
-//! has its timers wait, and whoever comes then sees to the line.
+//! A call that *joins* a batch goes after all of its calls, so no other call is affected. Whether the batch can move by now is
+//! left to its timer, which moves many calls at once. If the timer is overdue, because the program is busy, the arriving call
+//! moves the batch.
 //!
 //! A line *moves* in one step where nobody else waits for anything on its way: what one of its calls is let go for, the
 //! next one is let go for too, as long as there is room. What each takes is taken call by call, as it would be if each
@@ -97,7 +97,7 @@ fn follow(s: &mut Scheduler, base: &mut Base, waiter: WaiterId, lane: LaneId, de
     bind::change_demand(s, base, lane, cost.into());
 }
 
-/// Whether nobody but the calls of a lane waits for anything on its way, and room is all that matters there.
+/// Returns whether only the calls of this lane wait at the limits of its route, and room is all that matters there.
 pub(crate) fn waits_alone_on_route(s: &Scheduler, base: &Base, lane: LaneId) -> bool {
     let Lane { route_id, ref route, .. } = s.lanes[lane];
     let alone = |&(limit, _): &RouteLimit| {

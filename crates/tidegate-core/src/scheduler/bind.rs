@@ -104,7 +104,7 @@ pub(crate) fn unbind(s: &mut Scheduler, base: &mut Base, lane: LaneId) {
     }
 }
 
-/// Nobody waits at a limit any more: whom it served is forgotten, and everybody starts equal.
+/// Forgets the service that loops had at a limit: no call waits there any more, and all loops start equal.
 pub(crate) fn forget_served(base: &mut Base, limit: LimitId) {
     let classes = std::mem::take(&mut queue::queue_at(&mut base.limits, limit).classes);
     for loop_ in classes.iter().flatten().flat_map(|class| class.flows.keys()) {

@@ -62,7 +62,7 @@ pub(crate) fn dispatch(s: &mut Scheduler, res: &mut Resources, now: Nanos) {
     s.candidates = candidates;
 }
 
-/// Spends for a call that goes at once although somebody waits.
+/// Grants a call at once although other calls wait.
 pub(crate) fn go(s: &mut Scheduler, res: &mut Resources, arrival: &Arrival, now: Nanos) -> Grant {
     let Arrival { route_id, loop_, class, units } = *arrival;
     let route = find::route_of(&res.base, route_id, loop_);
@@ -119,7 +119,7 @@ pub(crate) fn next_marked(s: &mut Scheduler) -> Option<LimitId> {
     Some(limit)
 }
 
-/// Who may go at a limit, if anybody.
+/// Returns the call that may go at a limit, if there is one.
 pub(crate) fn look(s: &mut Scheduler, base: &mut Base, limit: LimitId, now: Nanos) -> Option<Candidate> {
     loop {
         let Some(lane) = rank::first(s, base, limit, now) else {
@@ -297,7 +297,7 @@ fn keep_credit(s: &mut Scheduler, base: &mut Base, lane: LaneId, in_turn: bool, 
 fn note_first(s: &mut Scheduler, base: &mut Base, limit: LimitId, lane: LaneId) {
     let before = std::mem::replace(&mut queue::queue_at(&mut base.limits, limit).first, lane);
     if before != lane && !before.is_nil() {
-        // Its booking no longer counts: whoever it held back may go.
+        // Its booking no longer counts: calls that it held back may go.
         marks::mark_others(s, base, limit, before);
     }
 }

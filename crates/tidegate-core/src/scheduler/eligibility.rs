@@ -53,7 +53,7 @@ pub(crate) enum Role {
     Behind,
 }
 
-/// Whether a call may go past those of its own kind that wait: only if that moves nobody.
+/// Returns whether a call may overtake the waiting calls of its own lane: only if that moves no booking.
 pub(crate) fn may_overtake(
     s: &mut Scheduler,
     base: &mut Base,

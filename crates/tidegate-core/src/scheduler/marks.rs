@@ -46,7 +46,7 @@ pub(crate) fn mark(s: &mut Scheduler, base: &mut Base, limit: LimitId) {
     }
 }
 
-/// Marks every limit of a route, and whoever depends on what is left there.
+/// Marks every limit of a route, and the limits whose first lanes depend on what is left there.
 pub(crate) fn mark_route(s: &mut Scheduler, base: &mut Base, route: &[RouteLimit]) {
     for &(limit, _) in route {
         touched(s, base, limit);
@@ -65,7 +65,7 @@ pub(crate) fn touched(s: &mut Scheduler, base: &mut Base, limit: LimitId) {
     }
 }
 
-/// Marks the other limits of a lane's route at which somebody waits.
+/// Marks the other limits of a lane's route at which calls wait.
 pub(crate) fn mark_others(s: &mut Scheduler, base: &mut Base, limit: LimitId, lane: LaneId) {
     for &(other, _) in s.lanes[lane].route.iter().filter(|(other, _)| *other != limit) {
         let waiting = base.limits[other].queue.as_ref().is_some_and(|held| held.bound > 0);

@@ -205,7 +205,7 @@ fn layout(base: &Base, route_id: RouteId, units: &[(Dimension, u64)]) -> Units {
     laid
 }
 
-/// The same without letting anybody go yet.
+/// Refuses waiting calls that can no longer fit, and marks every limit.
 pub(crate) fn refit(s: &mut Scheduler, base: &mut Base, now: Nanos) {
     let mut impossible = Vec::new();
     for lane in s.lane_index.values().copied().collect::<BTreeSet<_>>() {

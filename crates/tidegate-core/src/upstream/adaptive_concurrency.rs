@@ -71,7 +71,7 @@ pub(crate) fn resume_adaptive(
     true
 }
 
-/// Brings a bound to what was learned. Every call takes one slot, so nobody's cost has to fit anew.
+/// Brings a bound to what was learned. Every call takes one slot, so no cost has to fit anew.
 fn fit_slots(u: &mut Upstream, base: &mut Base, spec: SpecId, now: Nanos) {
     let bound = u.learning.adaptive.get(&spec).map(Adaptive::bound);
     let held = &mut base.limits.specs[spec];

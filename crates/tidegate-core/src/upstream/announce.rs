@@ -19,7 +19,7 @@ pub(crate) fn tell(u: &mut Upstream, base: &mut Base, lesson: Lesson) {
     lessons.push_back(lesson);
 }
 
-/// Somebody may want to know.
+/// Notes that observers have something to read.
 fn notice(u: &mut Upstream) {
     u.bulletin.noticed = true;
 }

@@ -62,7 +62,7 @@ pub(crate) fn bring_back_windows(u: &mut Upstream, base: &mut Base, now: Nanos) 
     }
 }
 
-/// A call was turned away: nobody goes on to what turned it away for as long as that wants.
+/// Opens the windows of what rejected a call, for as long as the reply asks.
 pub(crate) fn rejected(
     u: &mut Upstream,
     base: &mut Base,
@@ -245,7 +245,7 @@ pub(crate) fn end_tails(u: &mut Upstream, base: &mut Base, now: Nanos) {
     let freed: BTreeSet<RouteId> = routes_of.filter(throttled).collect();
     build::reroute(base, &freed, now);
     forget_windows(u, base, now);
-    // Those that are left: when they throttle nobody any more, and when they hold nobody any more.
+    // Those that are left: when they no longer throttle calls, and when they no longer hold calls.
     let ends = u.windows.iter().zip(&base.routing.overlays).flat_map(|(window, overlay)| {
         [overlay.tail, base.limits[overlay.limit].meter.full_at(), window.row_ends()]
     });

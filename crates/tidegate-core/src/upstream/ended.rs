@@ -47,7 +47,7 @@ pub struct Told {
 /// What became of a call at the upstream.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Fate {
-    /// Nobody knows: it was dropped on its way.
+    /// Unknown: the call was dropped on its way.
     #[default]
     Unknown,
     /// The upstream answered it, be it that the call was wrong.

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// So many are kept for whoever asks; then the oldest go.
+/// At most this many events are kept for observers; then the oldest go.
 pub(crate) const KEPT: usize = 1024;
 
 /// Something was learned about a limit.
@@ -156,10 +156,10 @@ pub enum News {
     },
 }
 
-/// News for whoever asks.
+/// Events for observers.
 #[derive(Debug, Default)]
 pub(crate) struct Bulletin {
     pub(crate) news: VecDeque<News>,
-    /// Something came since somebody last took notice.
+    /// Whether an event came since the observer last looked.
     pub(crate) noticed: bool,
 }

@@ -24,7 +24,7 @@ use crate::upstream::{announce, due};
 /// A call was answered, or failed.
 #[inline]
 pub(crate) fn count_end(u: &mut Upstream, base: &mut Base, call: &InFlightCall, well: bool, now: Nanos) {
-    // Nobody keeps count of an upstream that never fails.
+    // An upstream that never fails is not counted.
     if well && u.learning.overloads.is_empty() {
         return;
     }
