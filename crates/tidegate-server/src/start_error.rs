@@ -24,7 +24,7 @@ pub enum StartError {
     Workers(std::io::Error),
     /// Other machines could spend the quota.
     #[error(
-        "{0} can be reached from other machines, and whoever reaches it may spend your quota: listen on \
+        "{0} can be reached from other machines, and every program that reaches it may spend your quota: listen on \
          127.0.0.1, give out tokens in [auth], or say --insecure-listen if that is what you want"
     )]
     Exposed(SocketAddr),

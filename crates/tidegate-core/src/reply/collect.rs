@@ -79,8 +79,8 @@ pub(super) struct Collected<'a> {
     pub(super) should_retry: Option<bool>,
     pub(super) date: Option<&'a str>,
     pub(super) cached: bool,
-    pub(super) input_tokens: Option<&'a str>,
-    pub(super) output_tokens: Option<&'a str>,
+    /// How many tokens the call used: input, output.
+    pub(super) used_tokens: [Option<&'a str>; 2],
     /// The limits that the commonest names are about: requests, tokens.
     common: [Option<u8>; 2],
     /// A limit was spelled `x-rate-limit-…`, as Okta does.
@@ -103,8 +103,7 @@ impl<'a> Collected<'a> {
             should_retry: None,
             date: None,
             cached: false,
-            input_tokens: None,
-            output_tokens: None,
+            used_tokens: [None; 2],
             common: [None; 2],
             dashed: false,
             signs: 0,
@@ -224,8 +223,8 @@ impl<'a> Collected<'a> {
                 self.codes.push(text);
                 self.plain_name = Some(text);
             }
-            Meaning::InputTokens => self.input_tokens = Some(text),
-            Meaning::OutputTokens => self.output_tokens = Some(text),
+            Meaning::InputTokens => self.used_tokens[0] = Some(text),
+            Meaning::OutputTokens => self.used_tokens[1] = Some(text),
             Meaning::Date => self.date = Some(text),
             Meaning::Age => self.cached = text.bytes().any(|b| matches!(b, b'1'..=b'9')),
         }

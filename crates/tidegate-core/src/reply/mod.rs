@@ -124,7 +124,8 @@ impl<'p> Reader<'p> {
         let zero = zero && reading.limits.iter().any(|limit| limit.kind == Kind::Concurrency);
         reading.verdict = verdict::decide(status, &lens, &findings, &reading, zero);
         let counts = |text: Option<&str>| text.and_then(|text| text.parse().ok());
-        let told = RawUsage::from_counts(counts(collected.input_tokens), counts(collected.output_tokens));
+        let [input, output] = collected.used_tokens.map(counts);
+        let told = RawUsage::from_counts(input, output);
         reading.usage = findings.usage.or(told).map(RawUsage::finish);
         if reading.verdict == Verdict::Ok {
             // What failed for another reason may still talk about waiting; it does not mean a limit.

@@ -146,7 +146,7 @@ impl ServerBuilder {
         log_ignored(&config);
         info!(%address, services = config.services.len(), "listening");
         if !address.ip().is_loopback() && config.auth.tokens.is_empty() {
-            warn!(%address, "whoever reaches this address may spend the quota");
+            warn!(%address, "every program that reaches this address may spend the quota");
         }
         let guard = Guard::new(&listen, address, self.insecure_listen);
         let socket = self.socket.or_else(|| config.listen_unix.as_deref().map(in_home));
